@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from metaflow_agents.edits import Edit, Hints, edited
+from metaflow_agents.code.edits import Edit, Hints, edited
 
 REPOSITORY = Path(__file__).parent.parent
 FILES = ("*.py", "*.md", "*.yaml", "*.j2")

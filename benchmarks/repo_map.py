@@ -24,10 +24,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from metaflow_agents.codemap.languages import language_of
-from metaflow_agents.codemap.parsing import parse_job
-from metaflow_agents.codemap.ranking import ranked
-from metaflow_agents.codemap.reading import KeptTags
+from metaflow_agents.code.map.languages import language_of
+from metaflow_agents.code.map.parsing import parse_job
+from metaflow_agents.code.map.ranking import ranked
+from metaflow_agents.code.map.reading import KeptTags
 
 HERE = Path(__file__).parent.parent
 FIRST = 5

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from metaflow_agents.agent.applying import apply_blocks
 from metaflow_agents.agent.blocks import Block, parse_blocks, written_blocks
-from metaflow_agents.edits import Edit
+from metaflow_agents.code.edits import Edit
 from metaflow_agents.errors import AnswerInvalid
 
 ANSWER = """Here is what I did.

@@ -14,12 +14,12 @@ from test_agent_tools import Script, calls
 from tiers import some
 
 from metaflow_agents import run
-from metaflow_agents.codemap import reading
-from metaflow_agents.codemap.mapping import mapped
-from metaflow_agents.codemap.parsing import parse_job
-from metaflow_agents.codemap.ranking import pagerank, ranked
-from metaflow_agents.codemap.reading import Definition, KeptTags, Parts
-from metaflow_agents.codemap.rendering import rendered
+from metaflow_agents.code.map import reading
+from metaflow_agents.code.map.mapping import mapped
+from metaflow_agents.code.map.parsing import parse_job
+from metaflow_agents.code.map.ranking import pagerank, ranked
+from metaflow_agents.code.map.reading import Definition, KeptTags, Parts
+from metaflow_agents.code.map.rendering import rendered
 from metaflow_agents.texts.search_words import words
 from metaflow_agents.threads.blocking import Threads
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiers import chance, examples, some
 
 from benchmarks import edits as drifts
-from metaflow_agents.edits import Edit, Hints, edited, whole_lines
+from metaflow_agents.code.edits import Edit, Hints, edited, whole_lines
 
 PACKAGE = sorted(path for path in (Path(__file__).parent.parent / "metaflow_agents").rglob("*.py") if path.stat().st_size > 3000)
 LINES = st.lists(st.sampled_from(["a", "b", "  c", "", "d = 1", "\te"]), max_size=8)

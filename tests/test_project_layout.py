@@ -191,6 +191,12 @@ def test_decisions_are_numbered_without_gaps() -> None:
         assert path.read_text(encoding="utf-8").startswith(f"# {number}. ")
 
 
+def test_the_package_has_32_parts_at_most() -> None:
+    top = TOP / "metaflow_agents"
+    parts = {path.parent.name for path in top.glob("*/__init__.py")} | {path.name for path in top.glob("*.py")} - {"__init__.py"}
+    assert len(parts) <= 32, "merge two that belong together, as `code/` did with the map and the edits"
+
+
 def test_the_licence_is_the_one_that_the_project_names() -> None:
     assert project()["project"]["license"] == "MIT"
     assert (TOP / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")

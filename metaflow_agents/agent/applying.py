@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from metaflow_agents.agent.blocks import Block, read_blocks, said_twice, written_blocks
-from metaflow_agents.edits import Edit, Hints, edited
+from metaflow_agents.code.edits import Edit, Hints, edited
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.binary import Content

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from metaflow_agents.edits import Edit
+from metaflow_agents.code.edits import Edit
 from metaflow_agents.errors import AnswerInvalid, did_you_mean
 
 Kind = Literal["file", "edit", "rename", "delete", "undo"]

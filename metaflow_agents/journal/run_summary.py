@@ -119,9 +119,15 @@ class RawJournal:
     def __exit__(self, *_: object) -> None:
         self._store.close()
 
-    def events(self, *kinds: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Events with their numbers, in order, as the JSON that was written: defaults are left out."""
-        after, until = 0, self._store.last()
+    def last(self) -> int:
+        """Number of the last event; 0 where there is none."""
+        return self._store.last()
+
+    def events(self, *kinds: str, after: int = 0, until: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Events with their numbers, in order, as the JSON that was written: defaults are left out. Those behind `after` alone,
+        up to `until`: by default up to what is there now.
+        """
+        until = self._store.last() if until is None else until
         while rows := self._store.page(kinds, after, until, _PAGE):
             for seq, kind, data in rows:
                 try:

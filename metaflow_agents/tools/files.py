@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from metaflow_agents.edits import FITS, Hints, edited, whole_lines
+from metaflow_agents.code.edits import FITS, Hints, edited, whole_lines
 from metaflow_agents.errors import did_you_mean
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema import paths

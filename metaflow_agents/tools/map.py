@@ -40,7 +40,7 @@ class MapTool(BuiltIn[_Mapping]):
     async def do(self, given: _Mapping, situation: Situation) -> ToolResult:
         """The map; what of the files could not be parsed stands in it with its reason."""
         # Grammars and networkx are loaded by the runs that draw a map.
-        from metaflow_agents.codemap.mapping import MOST_FILES, mapped
+        from metaflow_agents.code.map.mapping import MOST_FILES, mapped
 
         why = paths.pattern_refusal(given.pattern)
         if why:

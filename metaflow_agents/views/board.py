@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,13 +14,13 @@ from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.event import Committed, Event, Failed, Fired, Inner, Observed, Reserved, RunEnded, Settled
 from metaflow_agents.schema.keys import ActivationKey, parse_activation, parse_firing
 from metaflow_agents.schema.program import Program
-from metaflow_agents.schema.step import Step
-from metaflow_agents.sop.graph import SOPGraph, needed, triggers
+from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.views.calling import Calling, tries_told
 from metaflow_agents.views.costs import spent_told, sums_told
 from metaflow_agents.views.event_log import Minute, minute, models_told, readers, sandbox_told
 from metaflow_agents.views.gave import commands_of, is_check, payload_told
 from metaflow_agents.views.page import Page, columns, cut, safe
+from metaflow_agents.views.waiting import Waits
 from metaflow_agents.views.wording import amount, duration, listed, money, short, whole_dollars
 from metaflow_agents.views.writing import Writing
 
@@ -73,7 +73,7 @@ class Board:
         self._graph, self._state, self._budget, self._waiting = graph, state, budget, waiting
         self._writing = writing or Writing()
         self._calling = Calling(self._writing)
-        self._when = {name: step.when for name, step in program.sop.steps.items()}
+        self._waits = Waits(graph, state, lambda: [firing.step for firing in state.active.values()])
         plain = program.plain()
         self._blob, self._read_by, self._commands = blob, readers(plain), commands_of(plain)
         self._gave: dict[str, str] = {}                       # step that is a command → what it gave last
@@ -180,8 +180,8 @@ class Board:
         if why is not None:
             return Row("never", name, why)
         fired = self._state.fired.get(name, 0)
-        if self._triggered(name):
-            waits = self._waits(name)
+        if self._waits.triggered(name):
+            waits = self._waits.told(name)
             return Row("waiting", name, waits if not fired else f"fired {amount(fired, 'time')}; {waits}")
         made = f"{step.makes.artifact}@{self._state.version(step.makes.artifact)}"
         lost = self._lost.get(name, 0)
@@ -230,34 +230,6 @@ class Board:
         """What a step cost, with all steps of a sub-SOP that it is."""
         steps = self._ledger.by["step"]
         return spent_told(sum((one for step, one in steps.items() if step.partition("/")[0] == name), Spending()))
-
-    def _triggered(self, name: str) -> bool:
-        """Rule 4, and whether rounds remain."""
-        step, state = self._graph.steps[name], self._state
-        fired = state.fired.get(name, 0)
-        if step.rounds is not None and fired >= step.rounds:
-            return False
-        seen: Mapping[str, int] = state.cursor.get(name, {})
-        return not fired or any(state.version(artifact) > seen.get(artifact, 0) and state.maker.get(artifact) != name
-                                for artifact in triggers(step))
-
-    def _waits(self, name: str) -> str:
-        step = self._graph.steps[name]
-        absent = self._absent(step)
-        if absent:
-            makers = [f"{artifact} ({', '.join(self._graph.makers.get(artifact, ()))})" for artifact in absent]
-            return f"waits for {listed(makers, 3)}"
-        running = {firing.step for firing in self._state.active.values()}
-        ready = {other for other in self._graph.steps
-                 if other not in running and other != name and self._triggered(other)
-                 and not self._absent(self._graph.steps[other]) and self._when[other] is None}
-        blockers = sorted(self._graph.blockers(name, running, ready), key=self._graph.place.__getitem__)
-        if blockers:
-            return f"after {listed(blockers, 3)}"
-        return "ready" if step.when is None else f"when {step.when}"
-
-    def _absent(self, step: Step) -> list[str]:
-        return [artifact for artifact in needed(step) if not self._state.version(artifact)]
 
 
 def _inside(slot: Slot | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
@@ -11,6 +10,7 @@ import typer
 from metaflow_agents.cli.options import WORKSPACE, Workspace
 
 PORT = 8600
+_TRIED = 20                         # ports from PORT on, where none is asked for
 
 
 def ui(run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Open the page of this run.")] = None,
@@ -29,4 +29,5 @@ def ui(run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Open the
     if run is not None and not (path := journal_path(workspace, run)).is_file():
         raise unknown_run(path)
     page = "" if run is None else f"/run/{quote(run)}"
-    return serve(workspace, host, port, page, browser=not no_browser)
+    ports = range(PORT, PORT + _TRIED) if port is None else (port,)
+    return serve(workspace, (host, ports), page, browser=not no_browser)

@@ -1,7 +1,7 @@
 """The guard before every request: a page of somebody else's that is open in the same browser gets nothing and changes nothing.
 
-Checked, in this order: `Host` (DNS rebinding), `Sec-Fetch-Site` and `Origin` (requests of other sites), the method and the type of
-what is sent (a form of another site sends neither JSON nor an octet stream), how long it is, and the session. There are no sockets.
+Checked, in this order: `Host` (DNS rebinding), `Sec-Fetch-Site` and `Origin` (requests of other sites), the method, the type of
+what is sent (a form of another site sends neither JSON nor an octet stream), its length, and the session. There are no sockets.
 Sources: https://owasp.org/www-project-top-ten/, https://www.w3.org/TR/fetch-metadata/, https://www.w3.org/TR/CSP3/
 """
 

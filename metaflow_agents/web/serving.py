@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 
@@ -12,15 +13,15 @@ import uvicorn
 from metaflow_agents.cli.output import say
 from metaflow_agents.errors import UsageError
 from metaflow_agents.web.app import application
-from metaflow_agents.web.command import PORT
 from metaflow_agents.web.site import Site
 
-_TRIED = 20                         # ports from PORT on, where none is asked for
 
-
-def serve(workspace: Path, host: str, port: int | None, page: str, *, browser: bool) -> int:
-    """Serves until it is interrupted. `page`: what follows `#` in the address. Raises UsageError where no port is free."""
-    listening = _listening(host, port)
+def serve(workspace: Path, where: tuple[str, Sequence[int]], page: str, *, browser: bool) -> int:
+    """Serves until it is interrupted. `where`: the address, and ports there, of which the first free one is taken; `page`: what
+    follows `#` in the address of the page. Raises UsageError where no port is free.
+    """
+    host = where[0]
+    listening = _listening(*where)
     site = Site(workspace, Path.cwd(), listening.getsockname()[1], host)
 
     def address(token: str) -> str:
@@ -40,11 +41,10 @@ def serve(workspace: Path, host: str, port: int | None, page: str, *, browser: b
     return 0
 
 
-def _listening(host: str, port: int | None) -> socket.socket:
+def _listening(host: str, ports: Sequence[int]) -> socket.socket:
     """A socket that listens there. Raises UsageError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    tried = range(PORT, PORT + _TRIED) if port is None else (port,)
-    for number in tried:
+    for number in ports:
         found = socket.socket(family, socket.SOCK_STREAM)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -54,5 +54,5 @@ def _listening(host: str, port: int | None) -> socket.socket:
         except OSError as error:
             found.close()
             why = error.strerror or str(error)
-    places = f"port {port}" if port is not None else f"ports {PORT} to {PORT + _TRIED - 1}"
+    places = f"port {ports[0]}" if len(ports) == 1 else f"ports {ports[0]} to {ports[-1]}"
     raise UsageError(f"can't listen on {host}, {places}: {why}; `--port N` takes another one")

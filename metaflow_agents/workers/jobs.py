@@ -39,7 +39,7 @@ JOBS = {
         WorkerJob("pdf", "metaflow_agents.documents.pdf", "pdf_job", "pypdf", seconds_per_mib=20, memory=896 * MIB),
         WorkerJob("junit", "metaflow_agents.sandbox.junit", "junit_job", memory=256 * MIB, output=32 * MIB),
         WorkerJob(
-            "code", "metaflow_agents.codemap.parsing", "parse_job", "tree_sitter", seconds=2, seconds_per_mib=8, output=16 * MIB
+            "code", "metaflow_agents.code.map.parsing", "parse_job", "tree_sitter", seconds=2, seconds_per_mib=8, output=16 * MIB
         ),
         WorkerJob(
             "page", "metaflow_agents.kits.company.pages", "page_job", "selectolax", seconds=2, memory=256 * MIB, output=4 * MIB

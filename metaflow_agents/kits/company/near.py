@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, count
 from typing import Any
 
-from metaflow_agents.codemap.ranking import ranked
-from metaflow_agents.codemap.reading import KEPT
+from metaflow_agents.code.map.ranking import ranked
+from metaflow_agents.code.map.reading import KEPT
 from metaflow_agents.kits.company.steps import is_page
 
 SEEN = 24_000

@@ -12,7 +12,7 @@ What does not fit is told with the nearest lines. The work is linear in the text
 there are, how long they are, and how often they nearly fit.
 """
 
-from metaflow_agents.edits.applying import edited
-from metaflow_agents.edits.model import FITS, Edit, Edited, EditFault, Hints, whole_lines
+from metaflow_agents.code.edits.applying import edited
+from metaflow_agents.code.edits.model import FITS, Edit, Edited, EditFault, Hints, whole_lines
 
 __all__ = ["FITS", "Edit", "EditFault", "Edited", "Hints", "edited", "whole_lines"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from metaflow_agents.codemap.languages import language_of
+from metaflow_agents.code.map.languages import language_of
 from metaflow_agents.errors import ForeignRefused
 from metaflow_agents.schema.binary import text_in
 from metaflow_agents.texts.search_words import words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from metaflow_agents.codemap.reading import KEPT, MOST_FILES, KeptTags
-from metaflow_agents.codemap.rendering import rendered
+from metaflow_agents.code.map.reading import KEPT, MOST_FILES, KeptTags
+from metaflow_agents.code.map.rendering import rendered
 from metaflow_agents.threads.blocking import Threads
 
 
@@ -25,7 +25,7 @@ async def mapped(threads: Threads, files: Mapping[str, bytes], request: str = ""
     parts = await kept.read(files)
 
     def drawn() -> Map:
-        from metaflow_agents.codemap.ranking import ranked  # networkx takes a while to load, and nobody has to wait for it
+        from metaflow_agents.code.map.ranking import ranked  # networkx takes a while to load, and nobody has to wait for it
 
         order = tuple(path for path, _ in ranked(parts, request, mentioned))
         unread = {path: one.refused for path, one in parts.items() if one.refused}

@@ -14,7 +14,7 @@ from typing import Any
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
-from metaflow_agents.codemap.languages import LANGUAGES
+from metaflow_agents.code.map.languages import LANGUAGES
 from metaflow_agents.texts.search_words import words
 
 _MOST_DEFINITIONS = 2_000           # of one file

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 
 import networkx as nx
 
-from metaflow_agents.codemap.reading import Parts
+from metaflow_agents.code.map.reading import Parts
 from metaflow_agents.texts.search_words import words
 
 # What these are was chosen on half of 117 commits of this project, and measured on others: `python -m benchmarks.repo_map`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from metaflow_agents.codemap.reading import Definition, Parts
+from metaflow_agents.code.map.reading import Definition, Parts
 from metaflow_agents.texts.search_words import words
 
 BYTES_A_TOKEN = 4                   # as everywhere in this package where nobody counts

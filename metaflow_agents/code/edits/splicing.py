@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from metaflow_agents.edits.lines import TYPOGRAPHIC, File, differences, indent_of, squeezed
-from metaflow_agents.edits.model import Edit, Fit
+from metaflow_agents.code.edits.lines import TYPOGRAPHIC, File, differences, indent_of, squeezed
+from metaflow_agents.code.edits.model import Edit, Fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from metaflow_agents.edits.lines import File
-from metaflow_agents.edits.model import Edit, Edited, EditFault, Hints
-from metaflow_agents.edits.nearest import nearest
-from metaflow_agents.edits.placing import COUNTED, places_of
-from metaflow_agents.edits.splicing import EditPlace
+from metaflow_agents.code.edits.lines import File
+from metaflow_agents.code.edits.model import Edit, Edited, EditFault, Hints
+from metaflow_agents.code.edits.nearest import nearest
+from metaflow_agents.code.edits.placing import COUNTED, places_of
+from metaflow_agents.code.edits.splicing import EditPlace
 
 
 def edited(text: str, edits: Sequence[Edit], hints: Hints) -> Edited:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from metaflow_agents.edits.lines import File, common, squeezed
-from metaflow_agents.edits.model import Edit, Hints
-from metaflow_agents.edits.splicing import EditPlace
+from metaflow_agents.code.edits.lines import File, common, squeezed
+from metaflow_agents.code.edits.model import Edit, Hints
+from metaflow_agents.code.edits.splicing import EditPlace
 
 COUNTED = 100                       # places of one text that are counted
 _NEAR_CHARACTERS = 500              # of one line
