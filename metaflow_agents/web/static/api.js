@@ -32,6 +32,7 @@ async function call(path, { query, body, bytes, signal } = {}) {
   } catch {
     throw new ApiError(response.status, `The server answered ${response.status} with something that is no JSON.`);
   }
+  if (response.status === 401) dispatchEvent(new Event("sop-no-session"));
   if (!response.ok) throw new ApiError(response.status, value.error || `The server answered ${response.status}.`);
   return value;
 }
@@ -100,6 +101,7 @@ function stream(path, query, on, status = () => {}) {
       status("lost");
       if (source.readyState === EventSource.CLOSED) {                 // refused: the browser does not try again by itself
         close();
+        get("workspace").catch(() => {});                              // says so where the session is over
         timer = setTimeout(open, LOOK_EVERY);
       }
     };
@@ -129,10 +131,11 @@ export default {
   run: (run) => get("run", { run }),
   at: (run, seq, signal) => get("run/at", { run, seq }, signal),
   activations: (run, query = {}) => get("run/activations", { run, ...query }),
-  conversation: (run, key) => get("run/conversation", { run, key }),
+  conversation: (run, key, query = {}) => get("run/conversation", { run, key, ...query }),
   text: (run, digest, path) => get("run/text", { run, digest, path }),
   artifacts: (run) => get("run/artifacts", { run }),
   artifact: (run, query) => get("run/artifact", { run, ...query }),
+  page: (run, { name, version, path }) => `/frame?${new URLSearchParams({ run, name, version, ...(path ? { path } : {}) })}`,        // an address for a sandboxed frame
   diff: (run, query) => get("run/diff", { run, ...query }),
   files: (run) => get("run/files", { run }),
   log: (run, query = {}) => get("run/log", { run, ...query }),

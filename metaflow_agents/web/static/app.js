@@ -35,7 +35,8 @@ function usePage(name) {
 /** A mistake in one page leaves the others, and says what it was. */
 function Boundary({ children }) {
   const [error, retry] = useErrorBoundary();
-  return error ? html`<div class="page"><h1>This page failed</h1><${Problem} title="A mistake in the page" error=${error} retry=${retry} /></div>` : children;
+  return error ? html`<div class="page"><h1>This page failed</h1>
+    <${Problem} title="A mistake in the page" error=${error} retry=${retry} /></div>` : children;
 }
 
 function Missing({ route }) {
@@ -48,7 +49,8 @@ function Help({ onClose }) {
   const [on, setOn] = useState(singleKeys.on);
   const shown = [...new Map(shortcuts().filter(({ told }) => told).map((one) => [one.keys, one])).values()];
   return html`<${Dialog} title="Keyboard" onClose=${onClose}>
-    <dl class="keys">${shown.map(({ keys, told }) => html`<div key=${keys}><dt>${keys.split(" ").map((key) => html`<kbd key=${key}>${key}</kbd> `)}</dt><dd>${told}</dd></div>`)}</dl>
+    <dl class="keys">${shown.map(({ keys, told }) => html`<div key=${keys}><dt>${keys.split(" ").map((key) => html`<kbd key=${key}>${key}
+      </kbd> `)}</dt><dd>${told}</dd></div>`)}</dl>
     <label class="check"><input type="checkbox" checked=${on} onChange=${(event) => { singleKeys.on = event.target.checked; setOn(singleKeys.on); }} />
       <span>Single keys act as shortcuts</span></label>
     <p class="told">Tab, arrows, Enter and Escape work everywhere, also without them.</p><//>`;
@@ -59,16 +61,19 @@ function Shell({ workspace }) {
   const [help, setHelp] = useState(false);
   const [said, setSaid] = useState("");
   const [link, setLink] = useState("");
+  const [over, setOver] = useState(false);
   const main = useRef(null);
   const { Page, error } = usePage(route.page);
   const questions = useQuestions(route.page);
 
   useEffect(() => {
     const changed = () => setRoute(parseRoute(location.hash));
+    const ended = () => setOver(true);
     addEventListener("hashchange", changed);
+    addEventListener("sop-no-session", ended);
     document.addEventListener("keydown", onKey);
     setTeller((text) => { setSaid(""); setTimeout(() => setSaid(text), 30); });
-    return () => { removeEventListener("hashchange", changed); document.removeEventListener("keydown", onKey); };
+    return () => { removeEventListener("hashchange", changed); removeEventListener("sop-no-session", ended); document.removeEventListener("keydown", onKey); };
   }, []);
   const place = `${route.page}/${route.run}`;
   const before = useRef(place);
@@ -87,15 +92,20 @@ function Shell({ workspace }) {
   return html`<div class="shell">
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the page</a>
     <header class="top">
-      <a class="mark" href=${href("runs")}><img src="icon.svg" alt="" />sop<span class="where cut-line">${workspace?.folder ? short(workspace.folder) : ""}</span></a>
+      <a class="mark" href=${href("runs")}><img src="icon.svg" alt="" />sop<span class="where cut-line">
+        ${workspace?.folder ? short(workspace.folder) : ""}</span></a>
       ${api.live ? html`<nav class="nav" aria-label="Pages">${NAV.map(([page, label]) => html`
-        <a key=${page} href=${href(page)} aria-current=${route.page === page ? "page" : undefined}>${label}${page === "inbox" && questions ? html`
-          <span class="badge"><span aria-hidden="true">${questions}</span><span class="hidden">${questions} open</span></span>` : null}</a>`)}</nav>` : null}
+        <a key=${page} href=${href(page)} aria-current=${route.page === page ? "page" : undefined}>${label}
+          ${page === "inbox" && questions ? html`
+          <span class="badge"><span aria-hidden="true">${questions}</span><span class="hidden">${questions} open</span></span>` : null}
+            </a>`)}</nav>` : null}
       <div class="end">
-        ${link ? html`<span class=${`link-state ${link}`}><span class="dot"></span><span class="word">${{ live: "live", looking: "every few seconds", lost: "connection lost" }[link]}</span></span>` : null}
+        ${link ? html`<span class=${`link-state ${link}`}><span class="dot"></span><span class="word">
+          ${{ live: "live", looking: "every few seconds", lost: "connection lost" }[link]}</span></span>` : null}
         <${Button} kind="bare" label="Keyboard help" run=${() => setHelp(true)}>?<//>
       </div>
     </header>
+    ${over ? html`<p class="banner" role="alert">The session is over: the server is another one now. Open the address that <code>sop ui</code> printed last.</p>` : null}
     <main class="main" id="main" tabIndex="-1" ref=${main}>
       <${Boundary} key=${place}>${!PAGES[route.page] ? html`<${Missing} route=${route} />` : error ? html`
         <div class="page"><h1>This page is not there</h1><${Problem} title="It could not be loaded" error=${error} /></div>`
@@ -115,7 +125,7 @@ function useQuestions(page) {
     if (!api.live) return undefined;
     const look = () => document.hidden || api.inbox().then(({ questions }) => setNumber(questions.filter((one) => !one.given).length), () => {});
     look();
-    const timer = setInterval(look, 5000);
+    const timer = setInterval(look, 8000);
     addEventListener("sop-questions", look);
     return () => { clearInterval(timer); removeEventListener("sop-questions", look); };
   }, [page]);
@@ -132,7 +142,8 @@ async function begin() {
     render(html`<${Shell} workspace=${api.live ? await api.workspace() : null} />`, root);
   } catch (error) {
     render(html`<main class="main"><div class="page"><h1>No session</h1><${Problem} title="This page can't be opened" error=${error} />
-      <p class="quiet">Open the address that <code>sop ui</code> printed last: it holds a token for this browser, which works once.</p></div></main>`, root);
+      <p class="quiet">Open the address that <code>sop ui</code> printed last: it holds a token for this browser, which works once.</p>
+        </div></main>`, root);
   }
 }
 

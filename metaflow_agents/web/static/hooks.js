@@ -65,6 +65,7 @@ export const shortcuts = () => [...active].reverse().flatMap((list) => list());
 const typing = (target) => target.closest?.("input:not([type=checkbox]):not([type=radio]):not([type=range]), textarea, select, [contenteditable]");
 
 export function onKey(event) {
+  if (event.key === "Escape" && event.target.matches?.("[data-search]") && !event.target.value) event.target.blur();
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
   if (!singleKeys.on && event.key.length === 1) return;
   if (document.querySelector("dialog[open]")) return;

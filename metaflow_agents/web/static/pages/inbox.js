@@ -35,11 +35,14 @@ export default function Inbox({ api, route }) {
   return html`<div class="page narrow-page"><div class="page-head"><h1>Inbox</h1>
       <span class="quiet" role="status">${shown ? plural(open.length, "open question") : ""}</span>
       ${only ? html`<a class="button small" href=${href("inbox")}>Of all runs</a>` : null}</div>
-    ${many.length > 1 ? html`<${Many} api=${api} many=${many} marked=${marked} open=${open} setChosen=${setChosen} onDone=${answered} />` : null}
+    ${many.length > 1 ? html`
+      <${Many} api=${api} many=${many} marked=${marked} open=${open} setChosen=${setChosen} onDone=${answered} />` : null}
     ${!shown ? html`<${Loading} />` : shown.length ? html`<div class="questions" ref=${frame}>${shown.map((question) => html`
       <${Question} key=${idOf(question)} api=${api} question=${question} open=${open} onDone=${answered}
-        marked=${many.length > 1 && YES_NO.includes(question.kind) && !question.given ? chosen.includes(idOf(question)) : undefined} onMark=${() => toggle(idOf(question))} />`)}</div>`
-      : html`<div class="empty"><h2>No run asks anything</h2><p>Questions of roles, approvals, and actions that the policy does not decide alone come here.</p></div>`}
+        marked=${many.length > 1 && YES_NO.includes(question.kind) && !question.given ? chosen.includes(idOf(question)) : undefined} onMark=${() => toggle(idOf(question))} />`)}
+          </div>`
+      : html`<div class="empty"><h2>No run asks anything</h2>
+        <p>Questions of roles, approvals, and actions that the policy does not decide alone come here.</p></div>`}
   </div>`;
 }
 
@@ -68,7 +71,8 @@ function Many({ api, many, marked, open, setChosen, onDone }) {
   };
   const whole = marked.length === many.length;
   return html`<section class="panel many" aria-label="Answer many at once">
-    <label class="check"><input type="checkbox" checked=${whole} onChange=${() => setChosen(whole ? [] : many.map(idOf))} /><span>${marked.length ? `${marked.length} of ${many.length} marked` : `Mark all ${many.length}`}</span></label>
+    <label class="check"><input type="checkbox" checked=${whole} onChange=${() => setChosen(whole ? [] : many.map(idOf))} /><span>
+      ${marked.length ? `${marked.length} of ${many.length} marked` : `Mark all ${many.length}`}</span></label>
     <input type="text" aria-label="Reason for all" placeholder="Reason, passed on" value=${reason} onInput=${(event) => setReason(event.target.value)} />
     <${Button} kind="primary" disabled=${!marked.length} run=${() => answer("yes")}>Allow ${marked.length || ""}<//>
     <${Button} kind="danger" disabled=${!marked.length} run=${() => answer("no")}>Deny ${marked.length || ""}<//>

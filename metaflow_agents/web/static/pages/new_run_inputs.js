@@ -46,7 +46,9 @@ export function valueOf(input, value) {
 export function Input({ input, value, onChange, error, api }) {
   const Control = { boolean: Truth, choice: Choice, list: List, file: Path, folder: Path, json: Data, integer: Figure, number: Figure }[input.type] || Words;
   if (input.type === "boolean") {
-    return html`<label class="check"><input type="checkbox" checked=${!!value} onChange=${(event) => onChange(event.target.checked)} /><span><span class="label">${input.name}</span>${input.description ? html`<br /><span class="told">${input.description}</span>` : null}</span></label>`;
+    return html`<label class="check"><input type="checkbox" checked=${!!value} onChange=${(event) => onChange(event.target.checked)} />
+      <span><span class="label">${input.name}</span>${input.description ? html`<br /><span class="told">${input.description}
+      </span>` : null}</span></label>`;
   }
   return html`<${Field} label=${input.name} told=${input.description} error=${error} required=${required(input)}>${(ids) => html`
     <${Control} ids=${ids} input=${input} value=${value ?? (input.type === "list" ? [] : "")} onChange=${onChange} api=${api} />`}<//>`;
@@ -60,20 +62,26 @@ const Words = ({ ids, input, value, onChange }) => (input.type === "text" || LON
   ? html`<textarea ...${attributes(ids)} rows=${value.length > 200 ? 8 : 3} value=${value} onInput=${typed(onChange)}></textarea>`
   : html`<input type="text" ...${attributes(ids)} value=${value} onInput=${typed(onChange)} />`);
 
-const Figure = ({ ids, value, onChange }) => html`<input type="text" inputMode="decimal" class="short num" ...${attributes(ids)} value=${value} onInput=${typed(onChange)} />`;
+const Figure = ({ ids, value, onChange }) => html`
+  <input type="text" inputMode="decimal" class="short num" ...${attributes(ids)} value=${value} onInput=${typed(onChange)} />`;
 
 function Choice({ ids, input, value, onChange }) {
   return html`<select class="short" ...${attributes(ids)} value=${value} onChange=${typed(onChange)}>
-    ${required(input) ? null : html`<option value=""></option>`}${input.choices.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select>`;
+    ${required(input) ? null : html`<option value=""></option>`}${input.choices.map((one) => html`<option key=${one} value=${one}>${one}
+      </option>`)}</select>`;
 }
 
 /** Texts, one a line: what is pasted from elsewhere has that form. */
-const List = ({ ids, value, onChange }) => html`<textarea ...${attributes(ids)} rows=${Math.min(10, Math.max(2, value.length + 1))} placeholder="One a line" value=${value.join("\n")}
+const List = ({ ids, value, onChange }) => html`
+  <textarea ...${attributes(ids)} rows=${Math.min(10, Math.max(2, value.length + 1))} placeholder="One a line" value=${value.join("\n")}
   onInput=${(event) => onChange(event.target.value.split("\n").filter((line, at, all) => line.trim() || at < all.length - 1))}
   onBlur=${() => onChange(value.map((line) => line.trim()).filter(Boolean))}></textarea>`;
 
-const Data = ({ ids, input, value, onChange }) => html`<div class="stack tight"><textarea class="mono" spellcheck="false" ...${attributes(ids)} rows=${Math.min(14, Math.max(3, value.split("\n").length))} value=${value} onInput=${typed(onChange)}></textarea>
-  ${input.schema ? html`<details class="cli"><summary>Schema</summary><code class="pre">${JSON.stringify(input.schema, null, 2)}</code></details>` : null}</div>`;
+const Data = ({ ids, input, value, onChange }) => html`<div class="stack tight">
+  <textarea class="mono" spellcheck="false" ...${attributes(ids)} rows=${Math.min(14, Math.max(3, value.split("\n").length))} value=${value} onInput=${typed(onChange)}>
+  </textarea>
+  ${input.schema ? html`<details class="cli"><summary>Schema</summary><code class="pre">${JSON.stringify(input.schema, null, 2)}</code>
+    </details>` : null}</div>`;
 
 /** A path on the machine of the server, or files from this one, which are sent there. */
 function Path({ ids, input, value, onChange, api }) {
@@ -99,7 +107,10 @@ function Path({ ids, input, value, onChange, api }) {
       setWrong(error.message);
     }
   };
-  return html`<div class="stack tight"><div class="path"><input type="text" class="mono" spellcheck="false" placeholder=${folder ? "path of a folder" : "path of a file"} ...${attributes(ids)} value=${value} onInput=${typed(onChange)} />
-      <label class="button upload">Upload…<input type="file" class="hidden" aria-label=${`Upload ${folder ? "a folder" : "a file"} for ${input.name}`} multiple=${folder} webkitdirectory=${folder} onChange=${(event) => send(event.target.files)} /></label></div>
-    ${told ? html`<span class="told" role="status">${told}</span>` : null}${wrong ? html`<span class="complaint" role="alert">${wrong}</span>` : null}</div>`;
+  return html`<div class="stack tight"><div class="path">
+    <input type="text" class="mono" spellcheck="false" placeholder=${folder ? "path of a folder" : "path of a file"} ...${attributes(ids)} value=${value} onInput=${typed(onChange)} />
+      <label class="button upload">Upload…<input type="file" class="hidden" aria-label=${`Upload ${folder ? "a folder" : "a file"} for ${input.name}`} multiple=${folder} webkitdirectory=${folder} onChange=${(event) => send(event.target.files)} />
+        </label></div>
+    ${told ? html`<span class="told" role="status">${told}</span>` : null}${wrong ? html`<span class="complaint" role="alert">${wrong}
+      </span>` : null}</div>`;
 }

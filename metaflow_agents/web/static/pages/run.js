@@ -79,18 +79,24 @@ export default function Run({ route, api, setLink }) {
     { keys: "Escape", told: "select nothing", run: () => selected && select("") },
   ]);
   if (error && !overview) {
-    return html`<div class="page"><h1>${run}</h1><${Problem} error=${error} retry=${reload} title="This run can't be shown" /><div><a class="button" href=${href("runs")}>All runs</a></div></div>`;
+    return html`<div class="page"><h1>${run}</h1><${Problem} error=${error} retry=${reload} title="This run can't be shown" /><div>
+      <a class="button" href=${href("runs")}>All runs</a></div></div>`;
   }
   if (!overview) return html`<div class="page"><h1>${run}</h1><${Loading} lines=${8} /></div>`;
   const tabs = Object.entries(VIEWS).map(([name, [label]]) => ({ name, label }));
   return html`<div class=${`run-page ${side ? "" : "alone"}`}>
     <${Head} overview=${overview} api=${api} reload=${reload} selected=${selected} />
     <div class="run-bar"><${Tabs} tabs=${tabs} active=${view} onSelect=${show} label="Views of the run" id="view" />
-      ${selected ? html`<span class="selection"><span class="quieter">selected</span> <code class="cut-line" title=${selected}>${selected}</code><button type="button" class="button bare small" aria-label="Select nothing" onClick=${() => select("")}>✕</button></span>` : null}
-      <${Button} kind="bare small" class="side-button" pressed=${side} run=${() => setSide(!side)}>Side panel<//></div>
+      ${selected ? html`<span class="selection"><span class="quieter">selected</span> <code class="cut-line" title=${selected}>${selected}
+        </code><button type="button" class="button bare small" aria-label="Select nothing" onClick=${() => select("")}>✕</button>
+        </span>` : null}
+      <${Button} kind="bare small" class="side-button" pressed=${side} run=${() => setSide(!side)}>
+        <span class="wide-text">Side panel</span><span class="only-narrow">Panel</span><//></div>
     <section class="run-view" role="tabpanel" id="view-panel" aria-labelledby=${`view-${view}`}>
-      ${missing ? html`<div class="page"><${Empty} title="This view could not be loaded"><p>${missing.message}</p><//></div>` : View ? html`
-        <${View} key=${`${run} ${view}`} api=${api} route=${route} run=${run} overview=${overview} feed=${feed} selected=${selected} select=${select} live=${overview.state === "running"} />` : html`<${Loading} />`}</section>
+      ${missing ? html`<div class="page"><${Empty} title="This view could not be loaded"><p>${missing.message}</p><//>
+        </div>` : View ? html`
+        <${View} key=${`${run} ${view}`} api=${api} route=${route} run=${run} overview=${overview} feed=${feed} selected=${selected} select=${select} live=${overview.state === "running"} />` : html`
+          <${Loading} />`}</section>
     ${side ? html`<${Side} api=${api} run=${run} overview=${overview} feed=${feed} selected=${selected} select=${select} reload=${reload} />` : null}
   </div>`;
 }

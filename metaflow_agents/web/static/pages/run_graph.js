@@ -74,10 +74,12 @@ function Slider({ past, last, overview, live }) {
     { keys: "]", told: "one event on", run: () => step(1) },
     { keys: "0", told: "to now", run: () => { past.stop(); past.set(null); } },
   ]);
-  return html`<div class="slider"><${Button} kind="small" label=${past.playing ? "Pause" : "Play the run"} run=${past.play}><span class="play-sign" aria-hidden="true">${past.playing ? "❚❚" : "▶"}</span><//>
+  return html`<div class="slider"><${Button} kind="small" label=${past.playing ? "Pause" : "Play the run"} run=${past.play}>
+    <span class="play-sign" aria-hidden="true">${past.playing ? "❚❚" : "▶"}</span><//>
     <input type="range" min="1" max=${last} value=${value} aria-label="Event of the run" aria-valuetext=${`event ${value} of ${last}, after ${duration(seconds)}`}
       onInput=${(event) => { past.stop(); past.set(Number(event.target.value)); }} />
-    <span class="num slider-at">${past.seq === null ? (live ? "now, live" : "its end") : `${value} of ${last} · ${duration(seconds)}`}</span>
+    <span class="num slider-at">${past.seq === null ? (live ? "now, live" : "its end") : `${value} of ${last} · ${duration(seconds)}`}
+      </span>
     <${Button} kind="small" disabled=${past.seq === null} run=${() => { past.stop(); past.set(null); }}>${live ? "Live" : "End"}<//>
     ${past.error ? html`<span class="complaint" role="alert">${past.error.message}</span>` : null}</div>`;
 }
@@ -90,17 +92,28 @@ function Detail({ run, steps, chosen, graph, select, past }) {
   if (!step) {
     const names = graph.nodes.filter(({ id }) => id.startsWith("step:")).map(({ name }) => name);
     const active = names.filter((name) => steps[name] && steps[name].state in RANK && (steps[name].state !== "waiting" || steps[name].told)).sort((one, two) => RANK[steps[one].state] - RANK[steps[two].state]);
-    return html`<div class="graph-detail"><h2 class="hidden">${past ? "What was under way" : "What is under way"}</h2>${active.length ? html`<ul class="active">${active.map((name) => html`
-      <li key=${name}><${State} state=${steps[name].state} quiet /><button type="button" class="plain-button" onClick=${() => select(name)}>${name}</button><span class="quiet cut-line" title=${steps[name].told}>${steps[name].told}</span></li>`)}</ul>`
+    return html`<div class="graph-detail"><h2 class="hidden">${past ? "What was under way" : "What is under way"}</h2>
+      ${active.length ? html`<ul class="active">${active.map((name) => html`
+      <li key=${name}><${State} state=${steps[name].state} quiet />
+        <button type="button" class="plain-button" onClick=${() => select(name)}>${name}</button>
+        <span class="quiet cut-line" title=${steps[name].told}>${steps[name].told}</span></li>`)}</ul>`
       : html`<p class="quiet">Nothing is under way. Choose a step to see what it did.</p>`}</div>`;
   }
-  const key = chosen.round === null && step.fired ? `${chosen.step}@${step.fired}` : `${chosen.step}${chosen.round === null ? "" : `@${chosen.round}`}`;
+  const key = chosen.round === null && step.fired ? `${chosen.step}@${step.fired}` : `${chosen.step}
+    ${chosen.round === null ? "" : `@${chosen.round}`}`;
   const { items } = step;
   return html`<div class="graph-detail"><div class="spread"><h2>${chosen.step} <${State} state=${step.state} /></h2>
-      <span class="row"><a class="button small" href=${href("run", { run, view: "conversation", key })}>Conversation</a><a class="button small" href=${href("run", { run, view: "time", key: chosen.step })}>Time line</a>
-        ${step.maker_of?.length ? html`<a class="button small" href=${href("run", { run, view: "artifacts", key: chosen.step, name: step.maker_of.at(-1).split("@")[0], version: step.maker_of.at(-1).split("@")[1] })}>${step.maker_of.at(-1)}</a>` : null}</span></div>
+      <span class="row"><a class="button small" href=${href("run", { run, view: "conversation", key })}>Conversation</a>
+        <a class="button small" href=${href("run", { run, view: "time", key: chosen.step })}>Time line</a>
+        ${step.maker_of?.length ? html`
+          <a class="button small" href=${href("run", { run, view: "artifacts", key: chosen.step, name: step.maker_of.at(-1).split("@")[0], version: step.maker_of.at(-1).split("@")[1] })}>
+          ${step.maker_of.at(-1)}</a>` : null}</span></div>
     <p class="pre two-lines" title=${step.told}>${step.told || " "}</p>
-    <p class="facts-line quiet"><span class="fact">${step.fired ? plural(step.fired, "firing") : "never fired"}</span>${items ? html`<span class="fact">${items.done} of ${plural(items.of, "item")}${items.failed ? `, ${items.failed} failed` : ""}${items.running ? `, ${items.running} running` : ""}</span>` : null}
-      ${step.began !== null ? html`<span class="fact">from <${Duration} seconds=${step.began} />${step.ended !== null ? html` to <${Duration} seconds=${step.ended} />` : ""}</span>` : null}
-      ${step.calls ? html`<span class="fact"><${Count} value=${step.calls} /> calls</span><span class="fact"><${Count} value=${step.tokens} /> tokens</span><span class="fact"><${Money} usd=${step.usd} /></span>` : null}</p></div>`;
+    <p class="facts-line quiet"><span class="fact">${step.fired ? plural(step.fired, "firing") : "never fired"}</span>${items ? html`
+      <span class="fact">${items.done} of ${plural(items.of, "item")}${items.failed ? `, ${items.failed} failed` : ""}
+      ${items.running ? `, ${items.running} running` : ""}</span>` : null}
+      ${step.began !== null ? html`<span class="fact">from <${Duration} seconds=${step.began} />
+        ${step.ended !== null ? html` to <${Duration} seconds=${step.ended} />` : ""}</span>` : null}
+      ${step.calls ? html`<span class="fact"><${Count} value=${step.calls} /> calls</span><span class="fact">
+        <${Count} value=${step.tokens} /> tokens</span><span class="fact"><${Money} usd=${step.usd} /></span>` : null}</p></div>`;
 }

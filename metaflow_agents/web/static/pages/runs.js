@@ -72,39 +72,56 @@ export default function Runs({ api, workspace, setLink }) {
   }, [rows, words, kind, sort]);
   const choose = (run) => setChosen((before) => (before.includes(run) ? before.filter((one) => one !== run) : [...before, run].slice(-2)));
 
-  if (error && !rows) return html`<div class="page"><h1>Runs</h1><${Problem} error=${error} retry=${reload} title="The runs can't be listed" /></div>`;
+  if (error && !rows) return html`<div class="page"><h1>Runs</h1>
+    <${Problem} error=${error} retry=${reload} title="The runs can't be listed" /></div>`;
   if (rows && !rows.length) return html`<${Beginning} api=${api} workspace=${workspace} />`;
+  const took = (row) => row.seconds + (row.state === "running" ? Math.max(0, now - row.told) : 0);
   const columns = [
     { name: "choose", label: html`<span class="hidden">Compare</span>`, class: "choose", cell: ({ run }) => html`
       <input type="checkbox" aria-label=${`Compare ${run}`} checked=${chosen.includes(run)} onChange=${() => choose(run)} />` },
-    { name: "run", label: "Run", class: "run-name", sort: true, cell: (row) => html`<a href=${href("run", { run: row.run })} title=${row.run}>${row.run}</a>
-      ${row.forked_from ? html`<span class="quieter forked" title=${`forked from ${row.forked_from}`}> ⑂ ${row.forked_from}</span>` : null}
-      <span class="only-narrow quieter"><br />${row.sop} · <${Time} at=${row.began} now=${now} /></span>` },
-    { name: "state", label: "State", sort: true, class: "run-state", cell: (row) => html`<${State} state=${row.state} reason=${row.reason} />
-      ${row.questions ? html` <a class="pill waiting" href=${href("inbox", { run: row.run })}>${row.questions} ?<span class="hidden"> open questions</span></a>` : null}` },
-    { name: "sop", label: "SOP", sort: true, class: "wide", cell: ({ sop, file }) => html`<a class="plain" href=${href("sop", { file })}>${sop}</a>` },
+    { name: "run", label: "Run", class: "run-name", sort: true, cell: (row) => html`
+      <a href=${href("run", { run: row.run })} title=${row.run}>${row.run}</a>
+      ${row.forked_from ? html`<span class="quieter forked" title=${`forked from ${row.forked_from}`}> ⑂ ${row.forked_from}
+        </span>` : null}
+      <span class="only-narrow quieter">
+        ${row.sop} · <${Time} at=${row.began} now=${now} /> · <${Duration} seconds=${took(row)} /> · <${Money} usd=${row.usd} estimated=${row.estimated} />
+        </span>` },
+    { name: "state", label: "State", sort: true, class: "run-state", cell: (row) => html`
+      <${State} state=${row.state} reason=${row.reason} />
+      ${row.questions ? html` <a class="pill waiting" href=${href("inbox", { run: row.run })}>
+        ${row.questions} ?<span class="hidden"> open questions</span></a>` : null}` },
+    { name: "sop", label: "SOP", sort: true, class: "wide", cell: ({ sop, file }) => html`<a class="plain" href=${href("sop", { file })}>
+      ${sop}</a>` },
     { name: "began", label: "Began", sort: true, class: "wide", cell: ({ began }) => html`<${Time} at=${began} now=${now} />` },
-    { name: "seconds", label: "Took", sort: true, num: true, cell: (row) => html`
-      <${Duration} seconds=${row.seconds + (row.state === "running" ? Math.max(0, now - row.told) : 0)} />` },
-    { name: "activations", label: "Activations", sort: true, num: true, class: "wide", cell: (row) => html`<${Count} value=${row.activations} />` },
+    { name: "seconds", label: "Took", sort: true, num: true, class: "wide", cell: (row) => html`<${Duration} seconds=${took(row)} />` },
+    { name: "activations", label: "Activations", sort: true, num: true, class: "wide wider", cell: (row) => html`
+      <${Count} value=${row.activations} />` },
     { name: "calls", label: "Calls", sort: true, num: true, class: "wide", cell: (row) => html`<${Count} value=${row.calls} />` },
     { name: "tokens", label: "Tokens", sort: true, num: true, class: "wide", cell: (row) => html`<${Count} value=${row.tokens} />` },
-    { name: "usd", label: "Cost", sort: true, num: true, cell: (row) => html`<${Money} usd=${row.usd} estimated=${row.estimated} />` },
+    { name: "usd", label: "Cost", sort: true, num: true, class: "wide", cell: (row) => html`
+      <${Money} usd=${row.usd} estimated=${row.estimated} />` },
   ];
   return html`<div class="page">
     <div class="page-head"><h1>Runs</h1>
-      <${Button} run=${compare} disabled=${chosen.length !== 2} title="Choose two rows">Compare${chosen.length ? html` <span class="num">${chosen.length}/2</span>` : null}<//>
+      <${Button} run=${compare} disabled=${chosen.length !== 2} title="Choose two rows">Compare${chosen.length ? html` <span class="num">
+        ${chosen.length}/2</span>` : null}<//>
       <a class="button primary" href=${href("new")}>New run</a></div>
     <div class="filters">
       <div class="search"><input type="search" data-search aria-label="Filter runs" placeholder="Filter by name, SOP, state" value=${words}
         onInput=${(event) => setWords(event.target.value)} /><kbd aria-hidden="true">/</kbd></div>
       <div class="segments" role="group" aria-label="States">${Object.entries(KINDS).map(([name, [label, fits]]) => html`
-        <button key=${name} type="button" aria-pressed=${String(kind === name)} onClick=${() => setKind(name)}>${label} <span class="num quieter">${rows ? rows.filter(fits).length : ""}</span></button>`)}</div>
+        <button key=${name} type="button" aria-pressed=${String(kind === name)} onClick=${() => setKind(name)}>
+          ${label} <span class="num quieter">${rows ? rows.filter(fits).length : ""}</span></button>`)}</div>
     </div>
-    <div ref=${frame}>${found ? html`<${Table} caption="Runs" columns=${columns} rows=${found.slice(0, most)} id=${({ run }) => run} sort=${sort} onSort=${setSort}
+    <div ref=${frame}>${found ? html`
+      <${Table} cards caption="Runs" columns=${columns} rows=${found.slice(0, most)} id=${({ run }) => run} sort=${sort} onSort=${setSort}
       selected=${({ run }) => chosen.includes(run)} />` : html`<div class="panel"><${Loading} lines=${8} /></div>`}
-      ${found && !found.length && !loading ? html`<p class="none quiet" role="status">No run fits. <button type="button" class="button small" onClick=${() => { setWords(""); setKind("all"); }}>Show all</button></p>` : null}</div>
-    ${found && found.length > most ? html`<div class="row"><${Button} run=${() => setMost(most + ROWS)}>Show ${Math.min(ROWS, found.length - most)} more of ${found.length - most}<//></div>` : null}
+      ${found && !found.length && !loading ? html`
+        <p class="none quiet" role="status">No run fits. <button type="button" class="button small" onClick=${() => { setWords(""); setKind("all"); }}>Show all</button>
+        </p>` : null}</div>
+    ${found && found.length > most ? html`<div class="row">
+      <${Button} run=${() => setMost(most + ROWS)}>Show ${Math.min(ROWS, found.length - most)} more of ${found.length - most}<//>
+      </div>` : null}
   </div>`;
 }
 
@@ -124,13 +141,16 @@ function Beginning({ api, workspace }) {
     ${error ? html`<${Problem} error=${error} title="The demo did not start" />` : null}
     <div class="ways">
       <section class="panel padded stack"><h2>Watch a demo</h2>
-        <p>${demo ? html`<code>${demo.name}</code> from a recording of its models: no key, no cost. Commands and tests run here, for real.` : "No recording ships with this installation."}</p>
+        <p>${demo ? html`<code>${demo.name}
+          </code> from a recording of its models: no key, no cost. Commands and tests run here, for real.` : "No recording ships with this installation."}
+          </p>
         ${demo ? html`<div><${Button} kind="primary" run=${start}>Start the demo<//></div>` : null}</section>
       <section class="panel padded stack"><h2>Run a SOP</h2>
         <p>Choose one of the ${workspace?.sops?.length || "shipped"} SOPs here, fill in its inputs, and see its limits before anything is spent.</p>
         <div><a class="button" href=${href("new")}>Choose a SOP</a></div></section>
       <section class="panel padded stack"><h2>Write one</h2>
         <p>The tutorial takes thirty minutes and needs no model. It begins with:</p>
-        <div class="command"><code>sop new article --template review-loop</code><${Copy} text="sop new article --template review-loop" /></div></section>
+        <div class="command"><code>sop new article --template review-loop</code><${Copy} text="sop new article --template review-loop" />
+          </div></section>
     </div></div>`;
 }

@@ -26,7 +26,8 @@ export function Button({ run, kind = "", label, title, disabled, children, type 
     }
   };
   return html`<button type=${type} class=${`button ${kind} ${extra}`} aria-label=${label} title=${title} aria-busy=${busy ? "true" : undefined}
-    aria-pressed=${pressed === undefined ? undefined : String(pressed)} disabled=${disabled || busy} onClick=${press}>${children}</button>`;
+    aria-pressed=${pressed === undefined ? undefined : String(pressed)} disabled=${disabled || busy} onClick=${press}>${children}
+      </button>`;
 }
 
 /** Tabs: [{name, label, count}]. Arrows move between them; the panel is whoever uses them, with `id=${name}-panel`. */
@@ -45,7 +46,8 @@ export function Tabs({ tabs, active, onSelect, label, id = "tabs" }) {
     ${tabs.map(({ name, label: text, count, alert }) => html`
       <button key=${name} type="button" role="tab" id=${`${id}-${name}`} aria-selected=${String(name === active)}
         aria-controls=${`${id}-panel`} tabIndex=${name === active ? 0 : -1} onClick=${() => onSelect(name)}>
-        ${text}${count !== undefined && count !== null ? html`<span class=${`tab-count num ${alert ? "alert" : ""}`}>${count}</span>` : null}</button>`)}
+        ${text}${count !== undefined && count !== null ? html`<span class=${`tab-count num ${alert ? "alert" : ""}`}>${count}
+          </span>` : null}</button>`)}
   </div>`;
 }
 
@@ -115,7 +117,8 @@ export function Menu({ label, items, kind = "" }) {
       onClick=${() => setOpen(!open)}>${label} <span aria-hidden="true">▾</span></button>
     ${open ? html`<div role="menu" id=${id} aria-label=${label}>${items.map((item) => html`
       <button type="button" role="menuitem" key=${item.label} tabIndex="-1" disabled=${item.disabled}
-        onClick=${() => { close(true); item.run(); }}>${item.label}${item.told ? html`<small>${item.told}</small>` : null}</button>`)}</div>` : null}
+        onClick=${() => { close(true); item.run(); }}>${item.label}${item.told ? html`<small>${item.told}</small>` : null}</button>`)}
+          </div>` : null}
   </div>`;
 }
 

@@ -72,7 +72,8 @@ export function Time({ at, now }) {
 }
 
 export const Duration = ({ seconds }) => html`<span class="num">${duration(seconds)}</span>`;
-export const Count = ({ value }) => html`<span class="num" title=${known(value) ? value.toLocaleString("en-US") : ""}>${count(value)}</span>`;
+export const Count = ({ value }) => html`<span class="num" title=${known(value) ? value.toLocaleString("en-US") : ""}>${count(value)}
+  </span>`;
 export const Bytes = ({ value }) => html`<span class="num" title=${known(value) ? `${value} bytes` : ""}>${bytes(value)}</span>`;
 
 /** `estimated`: a price that is not known for sure; it gets a sign, and says so. */
@@ -84,7 +85,7 @@ const STATES = {                        // of runs, steps, activations: the clas
   failed: ["failed", "✕", "failed"], failure: ["failed", "✕", "no success"], stopped: ["failed", "■", "stopped"],
   waiting: ["waiting", "◔", "waiting"], budget: ["waiting", "◔", "budget met"], endpoint: ["failed", "✕", "no model answers"],
   interrupted: ["never", "■", "interrupted"], until: ["done", "✓", "as far as asked"], reused: ["done", "↺", "reused"],
-  never: ["never", "○", "not reached"], killed: ["failed", "✕", "killed"], unknown: ["never", "?", "unknown"],
+  never: ["never", "○", "not reached"], killed: ["failed", "✕", "killed"], damaged: ["failed", "✕", "damaged"], unknown: ["never", "?", "unknown"],
 };
 
 /** The class of a state's colour: running, done, failed, waiting or never. */
@@ -97,11 +98,12 @@ export function State({ state, reason, quiet }) {
     <span class="sign" aria-hidden="true">${sign}</span>${word}</span>`;
 }
 
-/** What is spent of a cap: a figure, and a bar where there is a cap. */
-export function Meter({ label, spent, cap, told, share }) {
+/** What is spent of a cap: a figure, and a bar where there is a cap. `plain`: to be full is no warning. */
+export function Meter({ label, spent, cap, told, share, plain }) {
   const part = share ?? (cap ? spent / cap : null);
   const full = part === null ? 0 : Math.min(1, Math.max(0, part));
-  return html`<div class=${`meter ${full >= 1 ? "over" : full >= 0.8 ? "near" : ""}`}>
+  const near = plain ? "" : full >= 1 ? "over" : full >= 0.8 ? "near" : "";
+  return html`<div class=${`meter ${near}`}>
     <span class="meter-label">${label}</span>
     <span class="meter-value num">${told}</span>
     ${part === null ? html`<span class="meter-bar none" aria-hidden="true"></span>` : html`

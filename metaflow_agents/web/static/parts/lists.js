@@ -5,22 +5,25 @@ import { useSize } from "../hooks.js";
 
 /**
  * A table: columns [{name, label, cell: (row) => …, num, class, sort: (row) => value, wide}], rows, `id` of a row. A row is not
- * clickable as such: its first cell holds the link. Heads with `sort` are buttons; `sort` {name, down} and `onSort` are the caller's.
+ * clickable as such: a cell holds the link. `cards`: on a narrow page each row is a grid, laid out by CSS. Heads with `sort` are buttons; `sort` {name, down} and `onSort` are the caller's.
  */
-export function Table({ columns, rows, id, caption, selected, sort, onSort, rowClass }) {
+export function Table({ columns, rows, id, caption, selected, sort, onSort, rowClass, cards }) {
   const head = (column) => {
     const mine = sort?.name === column.name;
     const way = mine ? (sort.down ? "descending" : "ascending") : undefined;
-    return html`<th key=${column.name} scope="col" class=${classes(column)} aria-sort=${way}>${column.sort && onSort ? html`
+    return html`<th key=${column.name} scope="col" role="columnheader" class=${classes(column)} aria-sort=${way}>
+      ${column.sort && onSort ? html`
       <button type="button" class="sorter" onClick=${() => onSort({ name: column.name, down: mine ? !sort.down : !!column.num })}>
         ${column.label}<span aria-hidden="true">${mine ? (sort.down ? " ↓" : " ↑") : ""}</span></button>` : column.label}</th>`;
   };
-  return html`<div class="table-frame" tabIndex="0" role="region" aria-label=${caption}><table class="table">
+  return html`<div class="table-frame" tabIndex="0" role="region" aria-label=${caption}>
+    <table class=${`table ${cards ? "cards" : ""}`} role="table">
     <caption class="hidden">${caption}</caption>
-    <thead><tr>${columns.map(head)}</tr></thead>
-    <tbody>${rows.map((row) => html`
-      <tr key=${id(row)} data-row class=${`${selected && selected(row) ? "selected" : ""} ${rowClass ? rowClass(row) : ""}`}>
-        ${columns.map((column) => html`<td key=${column.name} class=${classes(column)} data-label=${column.label}>${column.cell(row)}</td>`)}
+    <thead role="rowgroup"><tr role="row">${columns.map(head)}</tr></thead>
+    <tbody role="rowgroup">${rows.map((row) => html`
+      <tr key=${id(row)} role="row" data-row class=${`${selected && selected(row) ? "selected" : ""} ${rowClass ? rowClass(row) : ""}`}>
+        ${columns.map((column) => html`<td key=${column.name} role="cell" class=${classes(column)} data-label=${column.label}>
+          ${column.cell(row)}</td>`)}
       </tr>`)}</tbody>
   </table></div>`;
 }

@@ -57,9 +57,10 @@ export function Diff({ hunks, same, label = "Difference" }) {
 
 /**
  * A text, or the beginning of one: a string, or {text, cut, digest, path} where the server sent the first 20,000 characters of `cut`.
- * "Show all" gets the rest by `api.text(run, …)`. `kind`: "prose" wraps in the page's font, "mono" keeps columns.
+ * "Show all" gets the rest by `api.text(run, …)`. `kind`: "prose" wraps in the page's font, "mono" keeps columns. `paint` gives what
+ * stands for the text, where somebody looks for words in it.
  */
-export function Text({ text, run, api, kind = "mono" }) {
+export function Text({ text, run, api, kind = "mono", paint }) {
   const given = typeof text === "string" ? { text } : text || { text: "" };
   const [whole, setWhole] = useState(null);
   const [error, setError] = useState(null);
@@ -71,7 +72,7 @@ export function Text({ text, run, api, kind = "mono" }) {
     }
   };
   const shown = whole ?? given.text;
-  return html`<div class=${`text ${kind}`}><div class="pre">${shown}</div>
+  return html`<div class=${`text ${kind}`}><div class="pre">${paint ? paint(shown) : shown}</div>
     ${given.cut && whole === null ? html`<div class="cut"><span class="quiet">${count(given.text.length)} of ${count(given.cut)} characters</span>
       ${given.digest && api ? html`<${Button} kind="small" run=${more}>Show all<//>` : null}</div>` : null}
     ${error ? html`<p class="complaint" role="alert">${error.message}</p>` : null}</div>`;
