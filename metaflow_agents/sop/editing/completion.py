@@ -24,6 +24,8 @@ from metaflow_agents.sop.load import LoadedSOP
 from metaflow_agents.sop.places import Path
 
 MOST = 80
+_FIRST = ("role", "needs", "wants", "sees", "makes", "task", "when", "foreach", "rounds", "steps", "artifacts", "schema", "profile", "goal")
+"""Keys that are written most: they come before others of the same beginning."""
 _PATH = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)\.$")
 _FILTER, _TEST, _HISTORY = re.compile(r"\|\s*$"), re.compile(r"\bis\s+(?:not\s+)?$"), re.compile(r"history\(\s*['\"]$")
 _OF_RUN = ("run", "round", "history")
@@ -98,8 +100,9 @@ def _options(cursor: Cursor, known: Known, load: Callable[[str], LoadedSOP | Non
     yield from (one for one in _names(place, cursor.document.data, path, known) if one.text not in there)
     for node in _nodes(path):
         if cursor.key or alone:                             # `a:` and a word below it: a value so far, and a key with its `:`
-            yield from (Option(f"{key}: ", str(about.get("description", ""))) for key, about in node.get("properties", {}).items()
-                        if key not in there)
+            properties = node.get("properties", {})
+            ranked = sorted(properties, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
+            yield from (Option(f"{key}: ", str(properties[key].get("description", ""))) for key in ranked if key not in there)
         if not cursor.key:
             yield from _values(node)
 
