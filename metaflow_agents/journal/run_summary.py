@@ -164,7 +164,7 @@ class RawJournal:
 
     def standing(self) -> tuple[str, str]:
         """How the run stands (an outcome, `running` or `killed`), and why."""
-        if _holder(self.path) is not None:
+        if holder(self.path) is not None:
             return "running", ""
         rests = list(self.events("resumed", "run_ended"))
         last = rests[-1][1] if rests else {}
@@ -181,7 +181,7 @@ def glances(journals: Sequence[Path]) -> Iterator[Glance]:
             yield Glance(run=path.stem, state="damaged", reason=str(error))
 
 
-def _holder(journal: Path) -> int | None:
+def holder(journal: Path) -> int | None:
     """The process that has the run open, by its lock file; None where there is none, or it died without removing it."""
     try:
         written = journal.with_name(journal.name + ".lock").read_text(encoding="ascii", errors="replace").strip()

@@ -101,12 +101,17 @@ def answered(handler: Handler, asked: Asked) -> Response:
     try:
         found = handler(asked)
         return found if isinstance(found, Response) else reply(found)
-    except MetaflowError as error:
+    except Exception as error:
+        return told_of(error, asked)
+
+
+def told_of(error: Exception, asked: Asked) -> Response:
+    """An error, in the words of the command line."""
+    if isinstance(error, MetaflowError):
         return refused(error)
-    except OSError as error:
+    if isinstance(error, OSError):
         return refusal(f"{error.filename or asked.site.folder}: {error.strerror or error}", 500)
-    except Exception as error:              # a bug, or a journal that holds what no run writes
-        return _unforeseen(error, asked)
+    return _unforeseen(error, asked)        # a bug, or a journal that holds what no run writes
 
 
 def _unforeseen(error: Exception, asked: Asked) -> Response:

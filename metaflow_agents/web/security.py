@@ -21,6 +21,7 @@ MOST_JSON = 1 << 20
 MOST_UPLOAD = 64 << 20
 UPLOAD = "/api/upload"
 OPEN = ("/api/session",)            # of what lies under /api/: without a session
+FRAME = "/frame"
 POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
           "frame-src 'self' blob: data: about:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
           "require-trusted-types-for 'script'; trusted-types sop-artifact")
@@ -53,7 +54,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)
                 if scope["path"].startswith("/api/"):
                     headers["Cache-Control"] = "no-store"
             await send(message)
@@ -81,7 +82,9 @@ def _fault(site: Site, scope: Mapping[str, Any]) -> tuple[int, str] | None:
         return 405, f"the method {method[:20]} is none of this server's: GET and POST are"
     if method == "POST" and (fault := _fault_of_change(headers, path)) is not None:
         return fault
-    if path.startswith("/api/") and path not in OPEN and not _in_session(site, headers):
+    if path == FRAME and headers.get("sec-fetch-dest", "iframe") != "iframe":
+        return 403, "this page stands in a frame of a run's page alone"
+    if path not in OPEN and (path == FRAME or path.startswith("/api/")) and not _in_session(site, headers):
         return 401, "no session: open the address that `sop ui` printed last, which works once"
     return None
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 import webbrowser
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
+from types import FrameType
 
 import uvicorn
 
@@ -34,11 +36,27 @@ def serve(workspace: Path, where: tuple[str, Sequence[int]], page: str, *, brows
     site.sessions.announce = lambda token: say([f"  for another browser: {address(token)}"])
     if browser:
         Thread(target=webbrowser.open, args=(first,), daemon=True).start()
-    server = uvicorn.Server(uvicorn.Config(
+    site.uploads.sweep()
+    Thread(target=site.listing.update, daemon=True).start()         # who opens the page finds the rows made
+    server = _Server(site, uvicorn.Config(
         application(site), log_config=None, access_log=False, server_header=False, date_header=False, lifespan="off", ws="none",
         http="h11", loop="asyncio", timeout_graceful_shutdown=1, h11_max_incomplete_event_size=64 << 10))
-    server.run(sockets=[listening])
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
     return 0
+
+
+class _Server(uvicorn.Server):
+    """Ends when it is interrupted, although streams are open."""
+
+    def __init__(self, site: Site, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._site = site
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called by signals."""
+        self._site.closing = True
+        super().handle_exit(sig, frame)
 
 
 def _listening(host: str, ports: Sequence[int]) -> socket.socket:

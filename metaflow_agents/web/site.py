@@ -6,12 +6,17 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
+from metaflow_agents.cli.options import WORKSPACE
+from metaflow_agents.web.beginning import Names
+from metaflow_agents.web.listing import Listing
 from metaflow_agents.web.sessions import Sessions
+from metaflow_agents.web.uploads import Uploads
+from metaflow_agents.web.watched import Watched
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Site:
     """`workspace`: the directory of the runs, as the command line was given it; `folder`: where the server was started, below
     which SOPs and inputs lie; `host`: the address that it listens on; `port`: there.
@@ -22,6 +27,17 @@ class Site:
     port: int
     host: str = "127.0.0.1"
     sessions: Sessions = field(default_factory=Sessions)
+    closing: bool = False
+
+    def __post_init__(self) -> None:
+        self.listing = Listing(self.workspace)
+        self.watched = Watched(self.workspace, self.where)
+        self.uploads, self.names = Uploads(self.workspace), Names(self.workspace)
+
+    @property
+    def where(self) -> str:
+        """The option that names the workspace in commands that pages show; empty where it is the usual one."""
+        return "" if self.workspace == WORKSPACE else f" --workspace {self.workspace}"
 
     @property
     def origin(self) -> str:

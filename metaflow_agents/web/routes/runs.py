@@ -1,25 +1,58 @@
-"""The list of runs, and one run as a whole."""
+"""The list of runs, and one run as a whole: as it stands, as it goes on, as it stood."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from metaflow_agents.journal.places import journal_path, run_names
-from metaflow_agents.journal.run_summary import glances
 from metaflow_agents.web.asked import Asked, get
+from metaflow_agents.web.streams import News, Told, stream
 
 
 def runs(asked: Asked) -> dict[str, Any]:
     """The newest first."""
-    workspace = asked.site.workspace
-    found = glances([journal_path(workspace, name) for name in run_names(workspace)])
-    return {"runs": [run.as_json() for run in sorted(found, key=lambda run: -run.began)]}
+    return {"runs": asked.site.listing.rows()}
+
+
+def runs_stream(asked: Asked) -> News:
+    """Rows that changed; first all of them."""
+    version = 0
+
+    def news() -> list[Told]:
+        nonlocal version
+        found = asked.site.listing.since(version)
+        version = found.pop("version")
+        return [Told("runs", found)] if found["rows"] or found["gone"] else []
+    return news
 
 
 def run(asked: Asked) -> dict[str, Any]:
-    """One run."""
-    with asked.run() as found:
-        return found.told.as_json()
+    """Overview."""
+    return asked.site.watched.run(asked.text("run")).overview()
 
 
-routes = [get("/api/runs", runs), get("/api/run", run)]
+def run_stream(asked: Asked) -> News:
+    """What changed behind an event; `rests` where nobody carries the run out any more."""
+    name = asked.text("run")
+    version, rests = 0, False
+    seq = asked.number("after", 0)          # the last event that the page knows
+    asked.site.watched.run(name)
+
+    def news() -> list[Told]:
+        nonlocal version, rests
+        found = asked.site.watched.run(name).since(version, seq)
+        if found["version"] == version:
+            return []
+        version = found.pop("version")
+        rested, rests = rests, found["state"] != "running"
+        told = [Told("run", found, found["seq"])]
+        return told if rested or not rests else [*told, Told("rests", {"state": found["state"], "reason": found["reason"]})]
+    return news
+
+
+def at(asked: Asked) -> dict[str, Any]:
+    """How the run stood after an event."""
+    return asked.site.watched.run(asked.text("run")).stood(asked.number("seq"))
+
+
+routes = [get("/api/runs", runs), stream("/api/runs/stream", runs_stream, 0.5), get("/api/run", run),
+          stream("/api/run/stream", run_stream, 0.25), get("/api/run/at", at)]
