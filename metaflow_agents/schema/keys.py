@@ -108,3 +108,19 @@ def parse_activation(written: str) -> ActivationKey:
         raise ValueError(f"{written!r} is not an activation: it looks like fix_code@3[src/a.py]~0")
     item = match["item"]
     return ActivationKey(match["step"], int(match["round"]), None if item is None else unquote(item), int(match["attempt"]))
+
+
+@lru_cache(maxsize=4096)
+def innermost(written: str) -> tuple[tuple[str, ...], str]:
+    """The activations that a key leads through, as they are written, the run's own one first; and what stands behind the last.
+
+    Raises ValueError, saying the form.
+    """
+    found: list[str] = []
+    rest = written
+    while match := _ACTIVATION.match(rest):
+        found.append(match[0])
+        rest = rest[match.end() + 1:]
+    if not found:
+        raise ValueError(f"{written!r} is not an activation: it looks like fix_code@3[src/a.py]~0")
+    return tuple(found), rest

@@ -5,7 +5,7 @@ export function named({ key, step, round, item, attempt }) {
   const parts = segments(key);
   const outer = parts.slice(0, -1).map((part) => part.replace(/~\d+$/, "").replace("@1", "").replace("@", " "));
   const tried = attempt ?? Number(/~(\d+)$/.exec(parts[parts.length - 1] || "")?.[1] || 0);
-  return { outer, step, round, item: item ?? null, attempt: tried };
+  return { outer, step: step.split("/").at(-1), round, item: item ?? null, attempt: tried };
 }
 
 /** A key cut at the slashes between activations; a slash in an item's name is none. */

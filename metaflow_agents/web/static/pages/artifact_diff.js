@@ -16,7 +16,7 @@ export function Difference({ api, run, name, a, b, path }) {
 export function Hunks({ found, label }) {
   if (found.files) {
     if (!found.files.length) return html`<p class="quiet">No difference.</p>`;
-    return html`<div class="stack">${found.files.map((file) => html`<section key=${file.path} class="panel" aria-label=${file.path}><h4 class="mono path diff-path">${file.path || label} <span class="quiet">${told(file)}</span></h4>
+    return html`<div class="stack">${found.files.map((file) => html`<section key=${file.path} class="panel" aria-label=${file.path}><h4 class="mono file-path diff-path">${file.path || label} <span class="quiet">${told(file)}</span></h4>
       ${file.hunks?.length ? html`<${Diff} hunks=${file.hunks} label=${file.path} />` : html`<p class="quiet padded-text">${file.told || "Its bytes differ."}</p>`}</section>`)}</div>`;
   }
   return html`<p class="quiet">${told(found)}</p><div class="panel"><${Diff} hunks=${found.hunks} same=${found.same} label=${label} /></div>`;

@@ -72,5 +72,5 @@ function Rows({ rows }) {
     <caption class="hidden">${count(rest.length)} rows</caption>
     <thead><tr>${head.map((name, place) => html`<th key=${place} scope="col" class=${numeric[place] ? "right" : ""}>${cell(name)}</th>`)}</tr></thead>
     <tbody>${rest.slice(0, shown).map((row, number) => html`<tr key=${number}>${head.map((_, place) => html`<td key=${place} class=${numeric[place] ? "num right" : ""}>${cell(row[place])}</td>`)}</tr>`)}</tbody></table>
-    ${rest.length > shown ? html`<div class="more"><${Button} run=${() => setShown(shown + 1000)}>More rows (${shown} of ${count(rest.length)})<//></div>` : null}</div>`;
+    ${rest.length > shown ? html`<div class="more-button"><${Button} run=${() => setShown(shown + 1000)}>More rows (${shown} of ${count(rest.length)})<//></div>` : null}</div>`;
 }

@@ -33,7 +33,7 @@ function Decision({ decision }) {
 /** What a person was asked, and what they said. */
 function Question({ question }) {
   const said = question.given ?? question.answer;
-  return html`<div class="asked"><p>${question.text}</p>
+  return html`<div class="asked-card"><p>${question.text}</p>
     <p class=${said ? "" : "quiet"}>${said ? html`<b>${typeof said === "string" ? said : said.told ?? argumentsText(said)}</b>${question.by ? html` <span class="quiet">by ${question.by}</span>` : null}` : "Not answered yet."}</p></div>`;
 }
 

@@ -50,7 +50,7 @@ function PromptPart({ part, id, whole, run, api, alone, role }) {
   const label = html`${KINDS[part.kind] ? html`<span class="quiet">${KINDS[part.kind]}</span> ` : null}${part.name && part.name !== part.kind ? html`<b>${part.name}</b>` : KINDS[part.kind] ? null : part.kind}${
     part.version ? html`<span class="quiet num">@${part.version}</span>` : null}${part.shown ? html` <span class="quiet">shown: ${part.shown}</span>` : null}`;
   const share = whole ? (part.tokens || 0) / whole : 0;
-  const told = html`<span class="share" aria-hidden="true"><span style=${{ width: `${Math.max(share * 100, 1)}%` }}></span></span><span>${count(part.tokens || 0)} tokens</span>`;
+  const told = html`<span class="part-share" aria-hidden="true"><span style=${{ width: `${Math.max(share * 100, 1)}%` }}></span></span><span>${count(part.tokens || 0)} tokens</span>`;
   if (part.kind === "image" && !text) return html`<p class="quiet">${label} (an image)</p>`;
   const short = text.length < 500 && text.split("\n").length < 9;
   return html`<${Folded} id=${id} label=${label} told=${told} text=${part.text} run=${run} api=${api}

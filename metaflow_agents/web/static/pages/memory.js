@@ -40,7 +40,7 @@ export default function Memory({ api, route }) {
         <div class="row">${chosen.size ? html`<${Button} kind="danger small" run=${() => setAsking({ keys: [...chosen] })}>Forget ${chosen.size} chosen…<//>` : null}
           ${role && !q ? html`<${Button} kind="small" run=${() => setAsking({ role })}>Forget all of ${role}…<//>` : null}</div></div>
       <ul class="memories" ref=${list}>${rows.map((row) => html`<${Row} key=${row.key} row=${row} chosen=${chosen.has(row.key)} toggle=${toggle} onForget=${() => setAsking({ keys: [row.key], row })} />`)}</ul>
-      ${(more.of === first ? more : first).more ? html`<div class="more"><${Button} run=${next}>More<//></div>` : null}` : null}
+      ${(more.of === first ? more : first).more ? html`<div class="more-button"><${Button} run=${next}>More<//></div>` : null}` : null}
     ${asking ? html`<${Forget} asking=${asking} total=${total} forget=${forget} onClose=${() => setAsking(null)} />` : null}
   </div>`;
 }

@@ -121,7 +121,7 @@ function Form({ file, from, api, workspace }) {
             <div class="pair"><${Field} label="Sandbox" told="For commands; by default the first that works here.">
               ${({ id, describedBy }) => html`
               <select id=${id} aria-describedby=${describedBy} value=${options.sandbox || ""} onChange=${option("sandbox").onInput}>
-              <option value="">default</option>${["bubblewrap", "landlock", "container", "none"].map((one) => html`<option key=${one}>
+              <option value="">default</option>${["bubblewrap", "landlock", "container"].map((one) => html`<option key=${one}>
                 ${one}</option>`)}</select>`}<//>
             <${Field} label="From run" told="Reuses the inputs and the unchanged results of that run.">${({ id, describedBy }) => html`
               <input type="text" id=${id} spellcheck="false" aria-describedby=${describedBy} ...${option("from")} />`}<//></div>

@@ -41,13 +41,13 @@ function Versions({ api, run, route, all, selected, select, to }) {
   const latest = artifact.versions.at(-1);
   const shown = artifact.versions.find(({ number }) => String(number) === version) || latest;
   const groups = [["Made", all.filter((one) => !one.input)], ["Given", all.filter((one) => one.input)]];
-  return html`<div class="beside">
-    <nav class="beside-list" aria-label="Artifacts" ref=${list}>${groups.map(([label, held]) => held.length ? html`<h3 key=${label} class="label quiet">${label}</h3><ul>${held.map((one) => html`
+  return html`<div class="panes">
+    <nav class="panes-list" aria-label="Artifacts" ref=${list}>${groups.map(([label, held]) => held.length ? html`<h3 key=${label} class="label quiet">${label}</h3><ul>${held.map((one) => html`
       <li key=${one.name} data-row><button type="button" class=${`entry ${one === artifact ? "chosen" : ""}`} aria-current=${one === artifact ? "true" : undefined} disabled=${!one.versions.length}
         onClick=${() => to({ name: one.name, version: "", path: "", a: "", b: "" })}>
         <span class="entry-name cut-line">${one.name}</span><span class="quieter num">${one.versions.length ? `@${one.versions.at(-1).number}` : ""}</span>
         <span class="quiet entry-told cut-line">${one.versions.length ? [one.file, one.kind, one.versions.at(-1).by && !one.input ? `by ${one.versions.at(-1).by}` : ""].filter(Boolean).join(" · ") : "not made"}</span></button></li>`)}</ul>` : null)}</nav>
-    <section class="beside-main" aria-label=${`Artifact ${artifact.name}`}>${shown ? html`
+    <section class="panes-main" aria-label=${`Artifact ${artifact.name}`}>${shown ? html`
       <${Which} artifact=${artifact} shown=${shown} comparing=${!!(a && b)} a=${a} b=${b} to=${to} select=${select} />
       ${a && b ? html`<${Difference} api=${api} run=${run} name=${artifact.name} a=${Number(a)} b=${Number(b)} />`
         : html`<${OneVersion} api=${api} run=${run} artifact=${artifact} shown=${shown} path=${path} to=${to} />`}` : html`<${Empty} title=${`${artifact.name} is not made yet`} />`}</section>
@@ -91,5 +91,5 @@ function Many({ api, run, what, path, to }) {
   if (!open) return html`<${Empty} title="It holds nothing" />`;
   return html`<div class="inside"><div class="panel inside-list"><p class="quiet label">${plural(entries.length, value.kind === "files" ? "file" : "item")}, ${bytes(value.bytes)}</p>
       <${FileTree} entries=${entries} chosen=${open.path} onChoose=${(entry) => to({ name: what.name, version: String(what.version), path: entry.path })} /></div>
-    <div class="inside-main"><h4 class="mono path">${open.path}</h4><${Shown} key=${open.path} api=${api} run=${run} what=${{ ...what, path: open.path }} /></div></div>`;
+    <div class="inside-main"><h4 class="mono file-path">${open.path}</h4><${Shown} key=${open.path} api=${api} run=${run} what=${{ ...what, path: open.path }} /></div></div>`;
 }

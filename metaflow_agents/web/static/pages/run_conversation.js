@@ -96,7 +96,7 @@ function useConversation(api, run, key, feed) {
   useEffect(() => {
     conversation.load(0);
     const stop = feed?.subscribe((news) => {
-      if ((news.activations || []).some((row) => row.key === key)) conversation.soon();
+      if (news.touched === null || news.touched?.includes(key) || news.activations?.some((row) => row.key === key)) conversation.soon();
     });
     return () => { stop?.(); conversation.close(); };
   }, [conversation]);
@@ -186,7 +186,7 @@ function More({ conversation, total }) {
     watch.observe(ref.current);
     return () => watch.disconnect();
   }, [conversation.turns.length]);
-  return html`<div ref=${ref} class="more"><${Button} run=${() => conversation.next()}>More turns (${conversation.turns.length} of ${total})<//></div>`;
+  return html`<div ref=${ref} class="more-button"><${Button} run=${() => conversation.next()}>More turns (${conversation.turns.length} of ${total})<//></div>`;
 }
 
 function Ended({ ended, run }) {

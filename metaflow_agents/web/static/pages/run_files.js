@@ -19,10 +19,10 @@ export function Files({ api, run, route, to, feed }) {
   const file = tree.find((one) => one.path === path) || tree[0];
   const shown = file.versions.find((one) => `${one.artifact}@${one.number}` === version) || file.versions.at(-1);
   const several = file.versions.length > 1;
-  return html`<div class="beside">
-    <div class="beside-list"><${FileTree} entries=${tree.map((one) => ({ ...one, told: one.versions.length > 1 ? `${one.versions.length}×` : "" }))} chosen=${file.path} onChoose=${(one) => to({ path: one.path, version: "", a: "", b: "" })} label="Files of the run" /></div>
-    <section class="beside-main" aria-label=${`File ${file.path}`}>
-      <header class="which"><div class="row"><h3 class="mono path">${file.path}</h3>
+  return html`<div class="panes">
+    <div class="panes-list"><${FileTree} entries=${tree.map((one) => ({ ...one, told: one.versions.length > 1 ? `${one.versions.length}×` : "" }))} chosen=${file.path} onChoose=${(one) => to({ path: one.path, version: "", a: "", b: "" })} label="Files of the run" /></div>
+    <section class="panes-main" aria-label=${`File ${file.path}`}>
+      <header class="which"><div class="row"><h3 class="mono file-path">${file.path}</h3>
         ${several ? html`<label class="version-choice"><span class="quiet">version</span><select value=${shown ? `${shown.artifact}@${shown.number}` : ""} onChange=${(event) => to({ path: file.path, version: event.target.value, a: "", b: "" })}>
           ${file.versions.map((one) => html`<option key=${`${one.artifact}@${one.number}`} value=${`${one.artifact}@${one.number}`}>${one.artifact}@${one.number} by ${one.by}</option>`)}</select></label>` : null}
         ${several && shown !== file.versions[0] ? a ? html`<${Button} kind="small" run=${() => to({ a: "", b: "" })}>End comparing<//>` : html`<${Button} kind="small" run=${() => to({ path: file.path, a: "before", b: "this" })}>Compare with the version before<//>` : null}</div>

@@ -18,7 +18,7 @@ export default function RunGraph({ api, route, run, overview, selected, select, 
   return html`<div class="graph-view">
     <${Graph} graph=${graph} label="Steps of the run" selected=${chosen ? `step:${chosen.step}` : ""} states=${states}
       onSelect=${(node) => node.id.startsWith("step:") && select(node.name === chosen?.step && !chosen.inner && chosen.round === null ? "" : node.name)} />
-    <${Detail} run=${run} steps=${shown} chosen=${chosen} graph=${graph} select=${select} past=${past.at} />
+    <${Detail} run=${run} overview=${overview} steps=${shown} chosen=${chosen} graph=${graph} select=${select} past=${past.at} />
     <${Slider} past=${past} last=${seq} overview=${overview} live=${live} /></div>`;
 }
 
@@ -78,16 +78,25 @@ function Slider({ past, last, overview, live }) {
     <span class="play-sign" aria-hidden="true">${past.playing ? "❚❚" : "▶"}</span><//>
     <input type="range" min="1" max=${last} value=${value} aria-label="Event of the run" aria-valuetext=${`event ${value} of ${last}, after ${duration(seconds)}`}
       onInput=${(event) => { past.stop(); past.set(Number(event.target.value)); }} />
-    <span class="num slider-at">${past.seq === null ? (live ? "now, live" : "its end") : `${value} of ${last} · ${duration(seconds)}`}
+    <span class="num slider-at">${past.seq === null ? (live ? "now, live" : "at its end") : `${value} of ${last} · ${duration(seconds)}`}
       </span>
     <${Button} kind="small" disabled=${past.seq === null} run=${() => { past.stop(); past.set(null); }}>${live ? "Live" : "End"}<//>
     ${past.error ? html`<span class="complaint" role="alert">${past.error.message}</span>` : null}</div>`;
 }
 
+/** What a run left, where nothing goes on: its outputs. */
+function Ended({ overview, select }) {
+  const made = new Map(Object.values(overview.steps).flatMap(({ maker_of: versions }) => versions || []).map((version) => version.split("@")));
+  const outputs = (overview.outputs || []).filter((name) => made.has(name));
+  return html`<p class="quiet">${overview.state === "running" ? "Nothing is under way." : `It ended after ${duration(overview.seconds)}.`} Choose a step to see what it did.</p>
+    ${outputs.length ? html`<p class="outputs"><span class="quiet">Outputs:</span> ${outputs.map((name) => html`
+      <button key=${name} type="button" class="button small" onClick=${() => select("", { view: "artifacts", query: { name, version: made.get(name) } })}>${name}</button> `)}</p>` : null}`;
+}
+
 const RANK = { failed: 0, running: 1, waiting: 2 };
 
 /** The chosen step in words; without one what is running, failed or waits. Its height stays, so that the graph does. */
-function Detail({ run, steps, chosen, graph, select, past }) {
+function Detail({ run, overview, steps, chosen, graph, select, past }) {
   const step = chosen && steps[chosen.step];
   if (!step) {
     const names = graph.nodes.filter(({ id }) => id.startsWith("step:")).map(({ name }) => name);
@@ -97,7 +106,7 @@ function Detail({ run, steps, chosen, graph, select, past }) {
       <li key=${name}><${State} state=${steps[name].state} quiet />
         <button type="button" class="plain-button" onClick=${() => select(name)}>${name}</button>
         <span class="quiet cut-line" title=${steps[name].told}>${steps[name].told}</span></li>`)}</ul>`
-      : html`<p class="quiet">Nothing is under way. Choose a step to see what it did.</p>`}</div>`;
+      : html`<${Ended} overview=${overview} select=${select} />`}</div>`;
   }
   const key = chosen.round === null && step.fired ? `${chosen.step}@${step.fired}` : `${chosen.step}
     ${chosen.round === null ? "" : `@${chosen.round}`}`;

@@ -24,7 +24,7 @@ export function Head({ overview, api, reload, selected }) {
   const open = questions.filter(({ given }) => !given).length;
   const firing = parseKey(selected);
   const at = firing && firing.round !== null && !firing.inner ? `${firing.step}@${firing.round}` : firing ? `${firing.step}@${overview.steps[firing.step]?.fired || 1}` : "";
-  const told = [...new Set(Object.values(models || {}))];
+  const told = [...new Set(Object.values(models || {}))].map((model) => model.replace(/[^\s:,=]*\/([^/]+)$/, "…/$1"));
   return html`<header class="run-head">
     <div class="run-title"><h1 class="cut-line" title=${run}>${run}</h1><${State} state=${state} reason=${reason} />
       <div class="run-actions">

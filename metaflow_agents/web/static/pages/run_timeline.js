@@ -76,7 +76,7 @@ export default function TimeLine({ api, run, overview, feed, selected, select, l
     ${rows.error ? html`<${Problem} error=${rows.error} retry=${() => rows.again()} />` : null}
     ${rows.head === null ? html`<${Loading} lines=${8} />` : rows.total === 0 ? html`<${Nothing} filtered=${rows.filtered} live=${live} clear=${() => setFilter({ state: "", step: "", q: "" })} />`
       : html`<${Chart} rows=${rows} win=${win} length=${length} now=${now} selected=${selected} place=${place} live=${live} follow=${live && follow} reveal=${reveal} onWindow=${onWindow} onPlace=${onPlace} />`}
-    <div class="tl-legend quiet">${KINDS.map((kind) => html`<span key=${kind}><span class=${`tl-swatch ${kind}`} aria-hidden="true"></span>${kind}</span>`)}
+    <div class="tl-legend quiet">${KINDS.map((kind) => html`<span key=${kind}><span class=${`tl-swatch k-${kind}`} aria-hidden="true"></span>${kind}</span>`)}
       <span><span class="tl-swatch failed" aria-hidden="true"></span>failed</span><span><span class="tl-diamond" aria-hidden="true">◆</span> critical path</span>
       <span class="tl-hint">Ctrl + wheel zooms, Shift + wheel moves; drag on the axis to choose a span</span></div>
     ${chosen ? html`<${Detail} key=${chosen.key} row=${chosen} now=${now} live=${live} onZoom=${() => zoomTo(chosen)} onOpen=${(key) => select(key, { view: "conversation" })} />` : null}
@@ -92,7 +92,7 @@ function useRowsOf(api, run, filter, feed) {
   }), [api, run, filter]);
   useEffect(() => {
     rows.load(0);
-    const stop = feed?.subscribe((told) => rows.merge(told.activations || [], told.total));
+    const stop = feed?.subscribe((told) => rows.hear(told));
     return () => { stop?.(); rows.close(); };
   }, [rows]);
   useEffect(() => () => cancelAnimationFrame(frame.current), []);
@@ -176,7 +176,7 @@ function Search({ value, onSearch }) {
 function Path({ head, now }) {
   if (!head?.critical?.size) return html`<p class="tl-told quiet"> </p>`;
   const saved = head.saved > Math.max(0.05, now * 0.005);
-  return html`<p class="tl-told quiet"><span class="tl-diamond" aria-hidden="true">◆</span> Critical path: ${plural(head.critical.size, "activation")}.
+  return html`<p class="tl-told quiet"><span class="tl-diamond" aria-hidden="true">◆</span> Critical path: ${plural(head.critical_total ?? head.critical.size, "activation")}.
     ${saved ? html` More at once would have saved <b class="num">${duration(head.saved)}</b> of <span class="num">${duration(now)}</span>.`
       : " More at once would have saved nothing: each waited for the one before it."}</p>`;
 }

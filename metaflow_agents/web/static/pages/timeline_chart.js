@@ -27,7 +27,8 @@ export function Chart({ rows, win, length, now, selected, place, live, follow, r
   const atEnd = useRef(true);
   const narrow = whole < NARROW;
   const height = rowHeight(whole);
-  const width = Math.max(narrow ? whole - 16 : whole - 330, 60);        // of the bars; views.css has the same columns
+  const label = whole < 900 ? 210 : 260;
+  const width = Math.max(narrow ? whole - 16 : whole - label - 74, 60);  // of the bars; views.css has the same columns
   const { total } = rows;
   const perPixel = (win.to - win.from) / width;
   const toX = (t) => (t - win.from) / perPixel;
@@ -79,11 +80,11 @@ export function Chart({ rows, win, length, now, selected, place, live, follow, r
     shown.push(h(Row, {
       key: number, number, total, row, height, narrow, width, win, toX, point, leave: () => setTip(null), drag,
       now: row && (row.ended === null || row.ended === undefined) ? now : 0,
-      chosen: !!row && within(row.key, selected), active: number === place, critical: !!row && !!rows.head?.critical.has(row.key),
+      chosen: !!row && within(row.key, selected), active: number === place, critical: !!row && (row.critical || !!rows.head?.critical.has(row.key)),
       onPlace,
     }));
   }
-  return html`<div class=${`tl-chart ${narrow ? "narrow" : ""}`} ref=${frame} style=${{ "--tl-rows": live ? "900px" : `${total * height + 34}px` }} onKeyDown=${(event) => keys(event, { win, length, place, total, page: Math.max(1, Math.floor(high / height) - 1), onWindow, onPlace })}>
+  return html`<div class=${`tl-chart ${narrow ? "narrow" : ""}`} ref=${frame} style=${{ "--tl-label": `${label}px`, "--tl-rows": live ? "4000px" : `${total * height + 34}px` }} onKeyDown=${(event) => keys(event, { win, length, place, total, page: Math.max(1, Math.floor(high / height) - 1), onWindow, onPlace })}>
     <${Axis} win=${win} width=${width} now=${now} length=${length} rests=${rows.head?.rests || []} toX=${toX} drag=${drag} />
     <div class="tl-list" ref=${list} role="listbox" aria-label="Activations in the order in which they began" tabIndex="0"
         aria-activedescendant=${place >= first && place < last ? `tl-${place}` : undefined} onScroll=${scrolled}>
@@ -177,7 +178,7 @@ class Row extends Component {
       <${Name} row=${row} critical=${critical} />
       <svg class="tl-track" width=${width} height="26" aria-hidden="true" onPointerMove=${(event) => point(event, row)} onPointerLeave=${leave} onPointerDown=${(event) => drag.start(event, false)}>
         ${box ? html`<rect class="tl-extent" x=${box[0].toFixed(1)} y="3" width=${Math.max(box[1], 1.5).toFixed(1)} height="20" rx="2" />` : null}
-        ${paths(row, toX, now, width).map(({ name, d }) => html`<path key=${name} class=${`tl-bar ${name}`} d=${d} />`)}
+        ${paths(row, toX, now, width).map(({ name, d }) => html`<path key=${name} class=${`tl-bar k-${name}`} d=${d} />`)}
         ${critical && box ? html`<path class="tl-critical" d=${`M${box[0].toFixed(1)} 24.5h${Math.max(box[1], 3).toFixed(1)}`} />` : null}
       </svg>
       <span class="tl-took num">${duration(took)}</span>
@@ -185,12 +186,15 @@ class Row extends Component {
   }
 }
 
+/** Of a long path its end: it tells the items of a list apart. */
+const short = (item) => (item.length > 14 && item.includes("/") ? `…/${item.split("/").at(-1)}` : item);
+
 function Name({ row, critical }) {
   const { outer, step, round, item, attempt } = named(row);
-  return html`<span class="tl-name" title=${row.error || row.told || row.key}>
+  return html`<span class="tl-name" title=${[words(row), row.error || row.told].filter(Boolean).join(": ")}>
     <span class=${`tl-sign ${row.state}`}>${SIGNS[row.state] || "○"}</span>
     <span class="tl-words cut-line">${outer.length ? html`<span class="quieter">${outer.join(" › ")} › </span>` : null}<span class="tl-step">${step}</span>${
-      round > 1 ? html`<span class="tl-round num"> ${round}</span>` : null}${item === null ? null : html`<span class="quiet"> ${item}</span>`}</span>
+      round > 1 ? html`<span class="tl-round num"> ${round}</span>` : null}${item === null ? null : html`<span class="quiet"> ${short(item)}</span>`}</span>
     ${attempt ? html`<span class="pill waiting tl-try">try ${attempt + 1}</span>` : null}
     ${critical ? html`<span class="tl-diamond" title="on the critical path">◆</span>` : null}
   </span>`;

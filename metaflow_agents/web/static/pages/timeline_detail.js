@@ -9,7 +9,8 @@ const SHOWN = 40;
 
 export function Detail({ row, now, live, onZoom, onOpen }) {
   const [all, setAll] = useState(false);
-  const bars = all ? row.bars : row.bars.slice(0, SHOWN);
+  const inOrder = [...row.bars].sort((one, other) => one.began - other.began);
+  const bars = all ? inOrder : inOrder.slice(0, SHOWN);
   const step = (row.ended ?? now) - row.began < 20 ? 0.01 : 1;
   return html`<section class="tl-detail panel" aria-label="The chosen activation">
     <div class="spread">
@@ -26,7 +27,7 @@ export function Detail({ row, now, live, onZoom, onOpen }) {
       <thead class="hidden"><tr><th>At</th><th>What</th><th>Told</th><th>Took</th></tr></thead>
       <tbody>${bars.map((bar, number) => html`<tr key=${number} class=${bar.state === "failed" ? "failed" : ""}>
         <td class="num quieter">${moment(bar.began, step)}</td>
-        <td><span class=${`tl-swatch ${bar.kind} ${bar.state === "failed" ? "failed" : ""}`} aria-hidden="true"></span>${bar.kind}</td>
+        <td><span class=${`tl-swatch k-${bar.kind} ${bar.state === "failed" ? "failed" : ""}`} aria-hidden="true"></span>${bar.kind}</td>
         <td class="tl-told"><button type="button" class="link-like" onClick=${() => onOpen(bar.key || row.key)}>${bar.told || bar.key}</button></td>
         <td class="num right">${bar.state === "failed" ? html`<span class="tl-failed">failed</span> ` : null}<${Duration} seconds=${(bar.ended ?? now) - bar.began} /></td></tr>`)}</tbody>
     </table></div>` : null}

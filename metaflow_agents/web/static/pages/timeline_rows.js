@@ -3,7 +3,7 @@
 
 export const PAGE = 100;
 const KEPT = 40;                        // pages: what was seen longest ago is asked for again when it is seen again
-const AGAIN = 1000;                     // milliseconds between two looks at a filtered list of a run that goes on
+const AGAIN = 1000;                     // milliseconds between two looks at what is in view of a run that goes on
 
 /** The rows of one run under one filter, {step, state, q}. `changed()` is called when something may have to be drawn again. */
 export class Rows {
@@ -15,6 +15,7 @@ export class Rows {
     this.pages = new Map();             // number of the page → its rows
     this.asked = new Map();             // number of the page → the promise of its rows
     this.places = new Map();            // key → place in the list
+    this.stale = new Set();             // pages of which something changed: asked for again when they are in view
     this.early = [];                    // rows that the stream told before the first page was there
     this.closed = false;
     this.timer = 0;
@@ -32,6 +33,7 @@ export class Rows {
       if (!this.error) this.load(page);  // after an error somebody has to ask for another try
       return null;
     }
+    if (this.stale.has(page) && !this.error) this.load(page);
     return rows[place - page * PAGE] || null;
   }
 
@@ -47,7 +49,7 @@ export class Rows {
       if (this.closed) return;
       const { rows, total, ...head } = told;
       this.total = Math.max(total, this.filtered ? 0 : this.total);
-      this.head = { ...this.head, ...head, critical: new Set(head.critical || []) };
+      this.head = { ...head, critical: new Set(head.critical || []) };
       this.error = null;
       this.keep(page, rows);
       this.merge(this.early.splice(0));
@@ -62,6 +64,7 @@ export class Rows {
   }
 
   keep(page, rows) {
+    this.stale.delete(page);
     this.pages.delete(page);
     this.pages.set(page, rows);
     rows.forEach((row, place) => this.places.set(row.key, page * PAGE + place));
@@ -72,63 +75,47 @@ export class Rows {
     }
   }
 
-  /** Rows that changed, as the stream tells them, and how many there are by now. */
-  merge(rows, total) {
-    if (this.closed || !(rows.length || total)) return;
-    if (this.head === null && !this.filtered) {
-      this.early.push(...rows);
-      return;
-    }
-    if (this.filtered) {
-      this.soon();
-      return;
-    }
+  /** What the stream told: rows that changed and how many there are by now, or only that something changed. */
+  hear({ activations, touched, total }) {
+    if (this.closed) return;
+    if (touched !== undefined || this.filtered) this.soon();
+    if (this.filtered || !activations?.length) return;
+    if (this.head === null) this.early.push(...activations);
+    else this.merge(activations, total);
+  }
+
+  merge(rows, total = 0) {
     for (const row of rows) {
       const place = row.n ?? this.places.get(row.key) ?? this.total;
-      this.total = Math.max(this.total, place + 1);
       const page = Math.floor(place / PAGE);
       const held = this.pages.get(page);
-      if (held && place - page * PAGE <= held.length) {
-        held[place - page * PAGE] = row;
-        this.places.set(row.key, place);
-      } else if (!held && place === page * PAGE) {
-        this.keep(page, [row]);
-      } else if (held) {
-        this.pages.delete(page);        // something between is missing: it is asked for when it is in view
-      }
+      this.total = Math.max(this.total, place + 1);
+      if (held && place - page * PAGE <= held.length) held[place - page * PAGE] = row;
+      else if (!held && place === page * PAGE) this.keep(page, [row]);
+      else this.stale.add(page);        // something between is missing
+      this.places.set(row.key, place);
     }
-    if (total) this.total = Math.max(this.total, total);
+    this.total = Math.max(this.total, total);
+    if (!rows.length) return;
     this.soon();
     this.changed();
   }
 
-  /** Looks again before long: for the counts and the critical path, and with a filter for the rows in view. */
+  /** Before long what is in view is asked for again: with it come the counts and the critical path. */
   soon() {
-    if (this.timer || this.closed) return;
-    this.timer = setTimeout(() => {
+    this.timer ||= setTimeout(() => {
       this.timer = 0;
-      if (this.filtered) this.again();
-      else this.heading();
+      for (const page of this.pages.keys()) this.stale.add(page);
+      if (!this.pages.size) this.load(0);
+      this.changed();
     }, AGAIN);
-  }
-
-  async heading() {
-    try {
-      const { rows: _rows, total, ...head } = await this.api.activations(this.run, { offset: 0, limit: 1 });
-      this.total = Math.max(this.total, total);
-      this.head = { ...head, critical: new Set(head.critical || []) };
-    } catch {
-      return;                           // the stream's own state says that the server is gone
-    }
-    if (!this.closed) this.changed();
   }
 
   /** Asks anew for the pages that are here. */
   again() {
     this.error = null;
     const held = [...this.pages.keys()];
-    for (const page of held) this.load(page);
-    if (!held.length) this.load(0);
+    for (const page of held.length ? held : [0]) this.load(page);
   }
 
   close() {
