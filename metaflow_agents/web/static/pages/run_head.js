@@ -1,6 +1,6 @@
 // The head of a run's page: state, progress, what is spent of its limits, and what can be done with it.
 
-import { html, useState } from "../vendor/preact-htm.js";
+import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { announce, useNow } from "../hooks.js";
 import { Button, Confirm, Copy, Dialog, Field, Menu, Meter, State, Time, duration, plural } from "../parts.js";
 import { go, href, parseKey } from "../router.js";
@@ -8,6 +8,8 @@ import { go, href, parseKey } from "../router.js";
 export function Head({ overview, api, reload, selected }) {
   const [asked, setAsked] = useState("");
   const [error, setError] = useState(null);
+  const [stopping, setStopping] = useState(false);
+  useEffect(() => setStopping(false), [overview.state]);
   const now = useNow(overview.state === "running");
   const { run, sop, file, state, reason, began, seconds, progress, caps, can, forked_from: parent, questions, models, sandbox } = overview;
   const passed = seconds + (state === "running" ? Math.max(0, now - overview.heard) : 0);
@@ -21,6 +23,10 @@ export function Head({ overview, api, reload, selected }) {
       setError(problem);
     }
   };
+  const stop = async () => {
+    await api.stop(run);
+    setStopping(true);
+  };
   const open = questions.filter(({ given }) => !given).length;
   const firing = parseKey(selected);
   const at = firing && firing.round !== null && !firing.inner ? `${firing.step}@${firing.round}` : firing ? `${firing.step}@${overview.steps[firing.step]?.fired || 1}` : "";
@@ -30,7 +36,8 @@ export function Head({ overview, api, reload, selected }) {
       <div class="run-actions">
         ${open ? html`<a class="button waiting-button" href=${href("inbox", { run })}>Answer <span class="num">${open}</span></a>` : null}
         ${can.stop && api.live ? html`
-          <${Button} kind="danger" run=${act(() => api.stop(run), "Asked to stop.")} title="As Ctrl-C: it ends cleanly, and can be resumed">Stop<//>` : null}
+          <${Button} kind="danger" disabled=${stopping} run=${act(stop, "Asked to stop.")} title="As Ctrl-C: it ends cleanly, and can be resumed">
+            ${stopping ? "Stopping…" : "Stop"}<//>` : null}
         ${can.resume && api.live ? html`<${Button} kind="primary" run=${act(() => api.resume(run), "Resumed.")}>Resume<//>` : null}
         ${api.live ? html`<${Menu} label="More" items=${[
           { label: "Resume with…", told: "another model, a higher limit, a changed SOP", disabled: !can.resume, run: () => setAsked("resume") },
