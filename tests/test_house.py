@@ -36,7 +36,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "starlette": ("web",),
     "uvicorn": ("web/serving.py",),
     "rich": ("cli", "views"),
-    "subprocess": ("sandbox", "workers/process.py", "documents/publishing/convert.py", "kits/company/probe"),
+    "subprocess": ("sandbox", "workers/process.py", "web/launching.py", "documents/publishing/convert.py", "kits/company/probe"),
     "pypandoc": ("documents/publishing",),
     "typst": ("documents/publishing/convert.py",),
     "sandlock": ("sandbox/keeper.py",),
