@@ -53,6 +53,13 @@ class Ledger:
             for spending in self._of(asked):
                 spending.settle(event, asked.tokens, asked.cost, unpriced=asked.unpriced)
 
+    def take(self, events: Iterable[tuple[int, Mapping[str, Any]]]) -> int:
+        """Rows of a journal, those of KINDS. The number of the last one; 0 where there was none."""
+        last = 0
+        for last, event in events:                                              # noqa: B007
+            self.apply((Reserved if event["kind"] == "reserved" else Settled).model_validate(event))
+        return last
+
     def _of(self, asked: Reserved) -> Iterator[Spending]:
         """All sums that a call belongs to."""
         line = _line(asked)
@@ -71,8 +78,7 @@ class Ledger:
 def ledger(events: Iterable[tuple[int, Mapping[str, Any]]]) -> Ledger:
     """The ledger of a journal's rows, those of KINDS."""
     found = Ledger()
-    for event in _read(events):
-        found.apply(event)
+    found.take(events)
     return found
 
 
@@ -81,11 +87,6 @@ def told(one: Spending) -> dict[str, Any]:
     return {"calls": one.calls, "tokens": one.tokens, "tokens_in": one.tokens - one.out, "tokens_out": one.out,
             "tokens_cached": one.cached, "cost": one.cost / 10**12, "estimated": one.estimated > 0, "unpriced": one.unpriced,
             "unanswered": {"calls": one.open_calls, "tokens": one.open_tokens, "cost": one.open_cost / 10**12}}
-
-
-def _read(events: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[Reserved | Settled]:
-    for _, event in events:
-        yield (Reserved if event["kind"] == "reserved" else Settled).model_validate(event)
 
 
 def _line(event: Reserved) -> Line:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from metaflow_agents.errors import JournalError
-from metaflow_agents.journal.store import Store
+from metaflow_agents.journal.store import Row, Store
 
 _PAGE = 2000
 SQLITE = sqlite3.sqlite_version
@@ -129,14 +129,24 @@ class RawJournal:
         """
         until = self._store.last() if until is None else until
         while rows := self._store.page(kinds, after, until, _PAGE):
-            for seq, kind, data in rows:
-                try:
-                    event = json.loads(data)
-                except (ValueError, RecursionError) as error:
-                    raise JournalError(f"{self.path} is damaged at event {seq}: {error}; restore the file from a copy") from error
-                event["kind"] = kind            # left out of the data, as every default is
-                yield seq, event
+            for row in rows:
+                yield row[0], self._read(row)
             after = rows[-1][0]
+
+    def numbered(self, numbers: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The events of these numbers, in order."""
+        for start in range(0, len(numbers), _PAGE):
+            for row in self._store.rows(numbers[start:start + _PAGE]):
+                yield row[0], self._read(row)
+
+    def _read(self, row: Row) -> dict[str, Any]:
+        seq, kind, data = row
+        try:
+            event: dict[str, Any] = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise JournalError(f"{self.path} is damaged at event {seq}: {error}; restore the file from a copy") from error
+        event["kind"] = kind                    # left out of the data, as every default is
+        return event
 
     def blob(self, digest: str) -> bytes:
         """A blob's bytes. Raises JournalError where it is missing or damaged."""

@@ -16,7 +16,7 @@ from metaflow_agents.prompts.analysis import Analysis, Finding, analyse_expressi
 from metaflow_agents.prompts.certainty import never_holds
 from metaflow_agents.prompts.claims import Claim, claims
 from metaflow_agents.prompts.expressions import evaluate
-from metaflow_agents.prompts.package import from_package, from_text, package_template
+from metaflow_agents.prompts.package import from_package, from_text, headings, package_template, tags
 from metaflow_agents.prompts.rendering import render, render_args, render_pattern
 from metaflow_agents.prompts.values import MISSING, CollectionView, FilesView, truthy
 
@@ -33,11 +33,13 @@ __all__ = [
     "evaluate",
     "from_package",
     "from_text",
+    "headings",
     "includes",
     "never_holds",
     "package_template",
     "render",
     "render_args",
     "render_pattern",
+    "tags",
     "truthy",
 ]

@@ -60,6 +60,18 @@ def _made(written: str, scope: Mapping[str, Any], enclose: Callable[[Any], str])
     return text if tags is None else text.replace(_ours(), _mark(tags, text))
 
 
+@cache
+def tags() -> frozenset[str]:
+    """The names of all tags that the package's templates write around texts: what reads a prompt knows its parts by them."""
+    return frozenset({_BARE, *(found[2] for template in _all() for found in _TAG.finditer(template))})
+
+
+@cache
+def headings() -> frozenset[str]:
+    """The headings of the package's templates, those with nothing filled in: `# Your task`."""
+    return frozenset(found[1] for template in _all() for found in _HEADING.finditer(template) if found[1].startswith("# "))
+
+
 def enclosed(value: Any, written: str = "") -> str:
     """A bare text as it is; one that holds a tag or a heading of the package, or of the template `written`, stands between tags
     that it does not hold.

@@ -1,7 +1,6 @@
 """The time line of a run: a row for each activation, with bars for what it did. A fold of a journal's rows, one at a time.
 
-Times are seconds of the run's own time: what lies between two sittings, and what an answer says that nothing ran, is left out,
-as in `RunState.elapsed`. The fold holds no payload, and reads none.
+Times are seconds of the run's own time (`RunClock`). The fold holds no payload, and reads none.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metaflow_agents.schema.keys import CHECKED, EMBED, LOOK, REPAIRED, ActivationKey, firing_key, innermost, parse_activation, steps_in
+from metaflow_agents.views.ui.clock import RunClock
 
 Raw = Mapping[str, Any]
 """An event as it stands in the journal: JSON, without the fields that are at their defaults."""
@@ -67,7 +67,9 @@ class Row:
 
 @dataclass(slots=True)
 class Firing:
-    """A firing: `key` is the whole of it, behind the activation of its sub-SOP. `read`: the keys of the firings that it read."""
+    """A firing: `key` is the whole of it, behind the activation of its sub-SOP. `read`: artifact → version;
+    `after`: the firings that made these, and its step's one before; `made`: what it made, `draft@2`.
+    """
 
     key: str
     path: str
@@ -75,7 +77,9 @@ class Firing:
     fired: float
     items: int | None = None
     committed: float | None = None
-    read: tuple[str, ...] = ()
+    read: Mapping[str, int] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
     rows: list[Row] = field(default_factory=list)
     reused: int = 0
 
@@ -86,19 +90,19 @@ class Timeline:
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
         self.firings: dict[str, Firing] = {}
-        self.now, self.began, self.seq = 0.0, 0.0, 0
-        self.rests: list[dict[str, Any]] = []
-        self.ended = False
-        self._latest = 0.0
+        self.clock = RunClock()
+        self.now, self.seq = 0.0, 0
+        self.rests: list[dict[str, Any]] = []                       # pauses between sittings: when, and for how many seconds
         self._makers: dict[tuple[str, str], list[str]] = {}         # (place, artifact) → firing of each version
         self._open: dict[str, Bar] = {}                             # calls, tools and questions under way, by key
         self._sorted: list[Row] | None = None
 
-    def apply(self, seq: int, event: Raw) -> None:
+    def take(self, seq: int, event: Raw) -> None:
         """One more event."""
-        self.seq = seq
-        kind, at = event["kind"], event.get("at", 0.0)
-        self._clock(kind, at, event)
+        self.seq, kind = seq, event["kind"]
+        if kind == "resumed":
+            self.rests.append({"at": round(self.now, 3), "seconds": round(max(event.get("at", 0.0) - self.clock.latest, 0.0), 3)})
+        self.now = self.clock.take(event)
         place = ""
         while kind == "inner":
             place = f"{place}/{event['activation']}" if place else event["activation"]
@@ -119,24 +123,17 @@ class Timeline:
         """The rows that an event behind number `seq` changed, and that are the last."""
         return [row for row in self.rows.values() if row.changed > seq]
 
-    def _clock(self, kind: str, at: float, event: Raw) -> None:
-        """See `RunState.apply`, which counts the same way."""
-        if kind == "run_opened":
-            self.began = at
-        elif kind == "resumed":
-            self.rests.append({"at": round(self.now, 3), "seconds": round(max(at - self._latest, 0.0), 3)})
-            self.ended = False
-        elif at > self._latest:
-            self.now += max(at - self._latest - (event.get("rested", 0.0) if kind == "answered" else 0.0), 0.0)
-        self._latest = at
-
     # -- rows
 
     def _row(self, key: str) -> tuple[Row, str]:
         """The row that a key belongs to, and what stands behind its activation; made where it was not there."""
-        way, rest = innermost(key)
-        whole = "/".join(way)
-        row = self.rows.get(whole) or self._begun(whole, way, self.now)
+        head, _, tail = key.partition("~")
+        attempt, _, rest = tail.partition("/")
+        row = self.rows.get(f"{head}~{attempt}")
+        if row is None or "~" in rest:                      # the first of it, an item with a `~`, or what is in a sub-SOP
+            way, rest = innermost(key)
+            whole = "/".join(way)
+            row = self.rows.get(whole) or self._begun(whole, way, self.now)
         row.changed = self.seq
         row.numbers.append(self.seq)
         return row, rest
@@ -153,7 +150,7 @@ class Timeline:
         if key.attempt:
             before = self.rows.get(f"{whole.rpartition('~')[0]}~{key.attempt - 1}")
             at = at if before is None or before.ended is None else before.ended
-        row = self.rows[whole] = Row(whole, place, firing.path, key, at, firing, changed=self.seq)
+        row = self.rows[whole] = Row(whole, place, firing.path, key, at, firing)
         firing.rows.append(row)
         self._sorted = None
         return row
@@ -179,11 +176,12 @@ class Timeline:
 
     def _fired(self, event: Raw, place: str) -> None:
         firing = self._firing(place, event["step"], event["round"])
-        read = [makers[number - 1] for name, number in event.get("read", {}).items()
-                if 0 < number <= len(makers := self._makers.get((place, name), []))]
+        firing.read = event.get("read", {})
+        after = [makers[number - 1] for name, number in firing.read.items()
+                 if 0 < number <= len(makers := self._makers.get((place, name), []))]
         if event["round"] > 1:
-            read.append(_inside(place, firing_key(event["step"], event["round"] - 1)))
-        firing.read = tuple(dict.fromkeys(one for one in read if one))
+            after.append(_inside(place, firing_key(event["step"], event["round"] - 1)))
+        firing.after = tuple(dict.fromkeys(one for one in after if one))
         items = event.get("items")
         firing.items = None if items is None else len(items)
         if items is None:
@@ -193,9 +191,10 @@ class Timeline:
         firing = "" if event.get("firing") is None else _inside(place, event["firing"])
         for version in event.get("versions", ()):
             self._makers.setdefault((place, version["artifact"]), []).append(firing)
-        if firing in self.firings:
-            self.firings[firing].committed = self.now
-            self.firings[firing].reused = len(event.get("reused", ()))
+        found = self.firings.get(firing)
+        if found is not None:
+            found.committed, found.reused = self.now, len(event.get("reused", ()))
+            found.made = tuple(f"{version['artifact']}@{version['number']}" for version in event.get("versions", ()))
 
     def _finished(self, event: Raw, place: str) -> None:
         row, _ = self._row(_inside(place, event["activation"]))
@@ -277,8 +276,9 @@ class Timeline:
         row, rest = self._row(event["key"])
         bar = self._open.pop(event["key"], None)
         if bar is None:
-            bar = Bar("tool", rest, max(self.now - event.get("seconds", 0.0), row.began))
+            bar = Bar("tool", rest, self.now)
             row.bars.append(bar)
+        bar.began = max(min(bar.began, self.now - event.get("seconds", 0.0)), row.began)    # what has no effect is told at its end
         bar.ended, bar.state = self.now, "failed" if event.get("error") else "done"
         how = "refused" if event.get("refused") else "staged" if event.get("staged") else ""
         bar.told = ", ".join(filter(None, (bar.told, how)))
@@ -297,9 +297,6 @@ class Timeline:
             bar.ended, bar.state, bar.told = self.now, "done", f"answered by {event.get('by') or 'somebody'}"
             row.asked = max(row.asked - 1, 0)
 
-    def _ended(self, _: Raw, __: str) -> None:
-        self.ended = True
-
     def _lose(self, key: str) -> None:
         """What was under way under this key was cut off: it is done anew."""
         bar = self._open.pop(key, None)
@@ -310,8 +307,7 @@ class Timeline:
 _TAKES: dict[str, Callable[[Timeline, Raw, str], None]] = {
     "fired": Timeline._fired, "committed": Timeline._committed, "finished": Timeline._finished, "failed": Timeline._failed,
     "reserved": Timeline._reserved, "settled": Timeline._settled, "observed": Timeline._observed, "intended": Timeline._intended,
-    "decided": Timeline._decided, "done": Timeline._done, "asked": Timeline._asked, "answered": Timeline._answered,
-    "run_ended": Timeline._ended}
+    "decided": Timeline._decided, "done": Timeline._done, "asked": Timeline._asked, "answered": Timeline._answered}
 
 
 def is_look(row: Row) -> bool:

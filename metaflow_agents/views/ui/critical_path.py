@@ -41,7 +41,7 @@ class _Walk:
 
     def __init__(self, timeline: Timeline, scopes: dict[str, list[Firing]], ordered: Container[str]) -> None:
         self._timeline, self._scopes, self._ordered = timeline, scopes, ordered
-        self._ended: dict[str, list[tuple[float, Row]]] = {}        # firing → its items by when they ended
+        self._ended: dict[str, tuple[list[float], list[Row]]] = {}        # firing → its items by when they ended
 
     def path(self, place: str) -> list[str]:
         """Of one scope: the run, or what one activation is inside. What took no time is left out."""
@@ -69,23 +69,23 @@ class _Walk:
         """The item of the same firing whose end let this one begin; None where nothing of it had ended."""
         if row.state == "reused" or row.firing.items is None or row.began <= row.firing.fired + _INSTANT:
             return None
-        ended = self._ends(row.firing)
-        number = bisect_right(ended, row.began + _INSTANT, key=lambda pair: pair[0])
-        while number and ended[number - 1][1] is row:
+        ends, rows = self._ends(row.firing)
+        number = bisect_right(ends, row.began + _INSTANT)
+        while number and rows[number - 1] is row:
             number -= 1
-        return ended[number - 1][1] if number else None
+        return rows[number - 1] if number else None
 
-    def _ends(self, firing: Firing) -> list[tuple[float, Row]]:
+    def _ends(self, firing: Firing) -> tuple[list[float], list[Row]]:
         found = self._ended.get(firing.key)
         if found is None:
-            found = sorted(((row.ended, row) for row in firing.rows if row.ended is not None), key=lambda pair: pair[0])
-            self._ended[firing.key] = found
+            rows = sorted((row for row in firing.rows if row.ended is not None), key=self._until)
+            found = self._ended[firing.key] = [self._until(row) for row in rows], rows
         return found
 
     def _released(self, firing: Firing) -> Row | None:
         """The activation whose end made the last of what a firing read."""
         while True:
-            before = [found for key in firing.read if (found := self._timeline.firings.get(key)) is not None
+            before = [found for key in firing.after if (found := self._timeline.firings.get(key)) is not None
                       and found.committed is not None and found.committed <= firing.fired + _INSTANT]
             firing = max(before, key=lambda one: one.committed or 0.0, default=firing)
             if not before:
@@ -102,7 +102,7 @@ class _Walk:
         return max(last - max(ends.values(), default=0.0), 0.0)
 
     def _ideal(self, firing: Firing, ends: dict[str, float]) -> float:
-        read = [key for key in firing.read if key in ends]
+        read = [key for key in firing.after if key in ends]
         released = max((self._timeline.firings[key].committed or firing.fired for key in read), default=0.0)
         ready = max((ends[key] for key in read), default=0.0) + max(firing.fired - released, 0.0)
         took: dict[str, float] = {}

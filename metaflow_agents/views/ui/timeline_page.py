@@ -38,7 +38,7 @@ class Lines:
     """
 
     def __init__(self, timeline: Timeline, roles: Mapping[str, str], ordered: Collection[str]) -> None:
-        self.timeline, self._roles, self._ordered = timeline, roles, ordered
+        self.timeline, self.roles, self._ordered = timeline, roles, ordered
         self._critical: tuple[int, Critical, frozenset[str]] = (-1, Critical((), 0.0), frozenset())
         self._places: tuple[int, dict[str, int]] = (-1, {})
 
@@ -51,7 +51,7 @@ class Lines:
         shown = chosen[wanted.offset:wanted.offset + min(wanted.limit, MOST)]
         path, on_path = self._path()
         return {
-            "total": len(chosen), "began": self.timeline.began, "ended": round(self.timeline.now, 3), "seq": self.timeline.seq,
+            "total": len(chosen), "began": self.timeline.clock.began, "ended": round(self.timeline.now, 3), "seq": self.timeline.seq,
             "counts": {"all": len(states), **{state: counts[state] for state in STATES[:-1]},
                        "repeated": sum(1 for _, row, _ in states if row.own.attempt)},
             "rows": [self._told(number, row, state, on_path) for number, row, state in shown],
@@ -87,7 +87,7 @@ class Lines:
         return {
             "n": number, "key": row.key, "step": row.path, "round": row.own.round,
             "item": None if row.own.item is None else line(row.own.item), "attempt": row.own.attempt,
-            "role": row.role or self._roles.get(row.path, ""), "began": round(row.began, 3),
+            "role": row.role or self.roles.get(row.path, ""), "began": round(row.began, 3),
             "ended": None if row.ended is None else round(row.ended, 3), "state": state, "told": _words(row, state),
             "calls": row.calls, "tokens": row.tokens, "usd": row.cost / 10**12, "estimated": row.estimated,
             **({"inside": row.place} if row.place else {}), **({"critical": True} if row.key in on_path else {}), **failed,
