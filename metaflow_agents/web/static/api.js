@@ -137,7 +137,7 @@ export default {
   artifact: (run, query) => get("run/artifact", { run, ...query }),
   page: (run, { name, version, path }) => `/frame?${new URLSearchParams({ run, name, version, ...(path ? { path } : {}) })}`,        // an address for a sandboxed frame
   diff: (run, query) => get("run/diff", { run, ...query }),
-  files: (run) => get("run/files", { run }),
+  files: (run, query = {}) => get("run/files", { run, ...query }),
   log: (run, query = {}) => get("run/log", { run, ...query }),
   costs: (run) => get("run/costs", { run }),
   audit: (run) => get("run/audit", { run }),
