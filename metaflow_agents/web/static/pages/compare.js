@@ -2,7 +2,7 @@
 
 import { html, useState } from "../vendor/preact-htm.js";
 import { useLoad, useTitle } from "../hooks.js";
-import { Button, Diff, Empty, Problem, State, Table, count, duration, money, plural } from "../parts.js";
+import { Button, Choice, Diff, Empty, Problem, State, Table, count, duration, money, plural } from "../parts.js";
 import { altered, go, href } from "../router.js";
 import { Hunks } from "./artifact_diff.js";
 import { Loaded } from "./loaded.js";
@@ -17,21 +17,21 @@ export default function Compare({ api, route }) {
   return html`<div class="page compare">
     <div class="page-head"><h1>Compare two runs</h1></div>
     ${listing ? html`<${Problem} error=${listing} />` : null}
-    <div class="row compare-choice"><${Choice} label="First run" value=${a} runs=${runs} other=${b} onChoose=${(name) => to({ a: name })} />
+    <div class="row compare-choice"><${Run} label="First run" value=${a} runs=${runs} other=${b} onChoose=${(name) => to({ a: name })} />
       <${Button} kind="small" label="Swap the two runs" disabled=${!(a && b)} run=${() => to({ a: b, b: a })}>⇄<//>
-      <${Choice} label="Second run" value=${b} runs=${runs} other=${a} onChoose=${(name) => to({ b: name })} /></div>
+      <${Run} label="Second run" value=${b} runs=${runs} other=${a} onChoose=${(name) => to({ b: name })} /></div>
     ${a && b ? html`<${Both} key=${`${a} ${b}`} api=${api} a=${a} b=${b} />` : html`<${Empty} title="Choose two runs"><p>Of the same SOP or of two; a fork and the run that it came from are told apart best.</p><//>`}
   </div>`;
 }
 
 /** Runs of the same SOP as the other one stand first. */
-function Choice({ label, value, runs, other, onChoose }) {
+function Run({ label, value, runs, other, onChoose }) {
   const sop = runs.find(({ run }) => run === other)?.sop;
-  const [same, rest] = [runs.filter((run) => sop && run.sop === sop), runs.filter((run) => !sop || run.sop !== sop)];
-  const option = ({ run, sop: of, state }) => html`<option key=${run} value=${run} disabled=${run === other}>${run} (${of}, ${state})</option>`;
-  return html`<label class="compare-run"><span class="quiet">${label}</span><select value=${value || ""} onChange=${(event) => onChoose(event.target.value)}>
-    <option value="">choose…</option>${value && !runs.some(({ run }) => run === value) ? html`<option value=${value}>${value}</option>` : null}
-    ${same.length ? html`<optgroup label=${`of ${sop}`}>${same.map(option)}</optgroup>` : null}${same.length && rest.length ? html`<optgroup label="others">${rest.map(option)}</optgroup>` : rest.map(option)}</select></label>`;
+  const options = (wanted) => runs.filter((run) => run.run !== other && (run.sop === sop) === wanted).map((run) => [run.run, `${run.run} (${run.sop}, ${run.state})`]);
+  const groups = [[`of ${sop}`, options(true)], [sop ? "others" : "all", options(false)]].filter(([, held]) => held.length);
+  const known = !value || runs.some(({ run }) => run === value);
+  return html`<${Choice} label=${label} class="compare-run" value=${value || ""} onChoose=${onChoose}
+    options=${[["", "choose…"], ...(known ? [] : [[value, value]]), ...groups.map(([name, held]) => ({ label: name, options: held }))]} />`;
 }
 
 function Both({ api, a, b }) {

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
 import { useLoad, useRows } from "../hooks.js";
-import { Button, Empty, Tabs, count, plural } from "../parts.js";
+import { Button, Choice, Empty, Tabs, count, plural } from "../parts.js";
 import { altered, go, within } from "../router.js";
 import { Difference } from "./artifact_diff.js";
 import { Rows, Shown } from "./artifact_shown.js";
@@ -72,8 +72,8 @@ function Which({ api, run, artifact, number, comparing, a, b, to, select }) {
   const made = known || older.value?.artifacts[0]?.versions.find((one) => one.number === number);
   const numbers = Array.from({ length: total }, (_, place) => total - place);
   const by = (one) => artifact.versions.find((version) => version.number === one)?.firing;
-  const choose = (label, value, change) => html`<label class="version-choice"><span class="quiet">${label}</span><select value=${String(value)} onChange=${(event) => change(event.target.value)}>
-    ${numbers.map((one) => html`<option key=${one} value=${String(one)}>@${one}${by(one) ? ` by ${by(one)}` : ""}</option>`)}</select></label>`;
+  const options = numbers.map((one) => [String(one), `@${one}${by(one) ? ` by ${by(one)}` : ""}`]);
+  const choose = (label, value, onChoose) => html`<${Choice} label=${label} value=${String(value)} options=${options} onChoose=${onChoose} />`;
   if (comparing) {
     return html`<header class="which"><div class="row"><h3>${told}</h3>${choose("from", a, (value) => to({ a: value }))}${choose("to", b, (value) => to({ b: value }))}
       <${Button} kind="small" run=${() => to({ a: "", b: "", version: b })}>End comparing<//></div></header>`;

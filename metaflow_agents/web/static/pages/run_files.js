@@ -2,7 +2,7 @@
 
 import { html, useState } from "../vendor/preact-htm.js";
 import { useLoad } from "../hooks.js";
-import { Button, Empty, Time, count } from "../parts.js";
+import { Button, Choice, Empty, Time, count } from "../parts.js";
 import { Difference } from "./artifact_diff.js";
 import { Shown } from "./artifact_shown.js";
 import { useChanges } from "./changes.js";
@@ -31,8 +31,8 @@ function OneFile({ api, run, file, query, to }) {
   const before = file.versions.find((one) => one.artifact === shown.artifact && one.number < shown.number);
   const path = file.part ?? undefined;
   return html`<header class="which"><div class="row"><h3 class="mono file-path">${file.told}</h3>
-      ${file.versions.length > 1 ? html`<label class="version-choice"><span class="quiet">version</span><select value=${id(shown)} onChange=${(event) => to({ path: file.path, version: event.target.value, a: "", b: "" })}>
-        ${file.versions.map((one) => html`<option key=${id(one)} value=${id(one)}>${id(one)} by ${one.by}</option>`)}</select></label>` : html`<span class="quiet">${id(shown)}${shown.by ? ` by ${shown.by}` : ""}</span>`}
+      ${file.versions.length > 1 ? html`<${Choice} label="version" value=${id(shown)} onChoose=${(version) => to({ path: file.path, version, a: "", b: "" })}
+        options=${file.versions.map((one) => [id(one), `${id(one)} by ${one.by}`])} />` : html`<span class="quiet">${id(shown)}${shown.by ? ` by ${shown.by}` : ""}</span>`}
       ${before ? html`<${Button} kind="small" pressed=${!!query.a} run=${() => to({ path: file.path, a: query.a ? "" : id(before), b: "" })}>Compare with ${id(before)}<//>` : null}</div></header>
     ${before && query.a ? html`<${Difference} api=${api} run=${run} name=${shown.artifact} a=${before.number} b=${shown.number} path=${path} />`
       : html`<${Shown} key=${id(shown)} api=${api} run=${run} what=${{ name: shown.artifact, version: shown.number, path }} />`}`;
