@@ -131,7 +131,7 @@ def hostile(request):
         return {{"what": HOSTILE}}
     if request.step == "write_tree":
         return {{"tree/<img src=x onerror=top.effects+=1>.md": HOSTILE, "tree/plain.py": "x = 1  # </script>\\n"}}
-    return "<!doctype html><title>A page</title><style>body{{{{background:#fee}}}}</style><h1>Page</h1>" + HOSTILE + \\
+    return "<!doctype html><title>A page</title><style>body{{background:#fee}}</style><h1>Page</h1>" + HOSTILE + \\
         "<script>top.effects+=1;parent.effects+=1</script><form action=/api/run/stop method=post><button>stop</button></form>"
 
 

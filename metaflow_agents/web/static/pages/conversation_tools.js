@@ -20,7 +20,7 @@ export function Tool({ tool, run, api }) {
     ${given ? html`<div class="tool-given"><${Passage} id=${`${tool.key}/arguments`} text=${tool.arguments} run=${run} api=${api} /></div>` : null}
     ${(tool.decisions || []).map((one, number) => html`<${Decision} key=${number} decision=${one} />`)}
     ${tool.question ? html`<${Question} question=${tool.question} />` : null}
-    ${tool.untrusted ? html`<p class="quiet">What it says came from outside: ${tool.untrusted}</p>` : null}
+    ${tool.untrusted ? html`<p class="quiet">Untrusted: ${tool.untrusted}</p>` : null}
     ${!result ? html`<p class="quiet">${STANDING[tool.state] || "It gave nothing."}</p>` : html`
       <div class="tool-result"><span class="label quiet">${tool.error ? "Error" : "Result"}</span><${Passage} id=${`${tool.key}/result`} text=${tool.result} run=${run} api=${api} /></div>`}
     ${tool.wrote?.length ? html`<p class="quiet">Wrote ${tool.wrote.map((path, number) => html`${number ? ", " : ""}<code>${path}</code>`)}</p>` : null}

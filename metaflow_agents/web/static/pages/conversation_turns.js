@@ -60,14 +60,27 @@ export class Conversation {
   }
 }
 
-/** A turn as it is shown: JSON that was answered in one line is indented. */
+/** A turn as it is shown: JSON that was answered in one line is indented, arguments stand one below the other. */
 function readable(turn) {
-  const text = textOf(turn.answer);
-  if (turn.answer?.cut || !/^\s*[{[]/.test(text) || text.includes("\n") || text.length > 100000) return turn;
+  const answer = textOf(turn.answer);
+  const value = turn.answer?.cut || answer.includes("\n") ? undefined : parsed(answer);
+  return { ...turn, answer: value === undefined ? turn.answer : JSON.stringify(value, null, 2), tools: turn.tools.map((tool) => ({ ...tool, arguments: listed(tool.arguments) })) };
+}
+
+/** {"path": "a.py", "text": "x\ny"} as lines of `path: a.py`, in which a text keeps its own lines. */
+function listed(given) {
+  const value = given?.cut ? undefined : parsed(textOf(given));
+  if (!value || Array.isArray(value)) return given;
+  const told = (one) => (typeof one !== "string" ? JSON.stringify(one) : one.includes("\n") ? `\n${one}` : one);
+  return Object.entries(value).map(([name, one]) => `${name}: ${told(one)}`).join("\n");
+}
+
+/** The object or list that a text is as JSON; undefined where it is none. */
+function parsed(text) {
   try {
-    return { ...turn, answer: JSON.stringify(JSON.parse(text), null, 2) };
+    return /^\s*[{[]/.test(text) ? JSON.parse(text) : undefined;
   } catch {
-    return turn;
+    return undefined;
   }
 }
 

@@ -78,8 +78,7 @@ function One({ api, run, overview, feed, at, activation, select }) {
         <${Outline} turns=${turns} total=${told.total ?? turns.length} current=${at} open=${open} />
         <div class="turns">
           ${told.thoughts?.length ? html`<${Thoughts} thoughts=${told.thoughts} onOpen=${open} chosen=${at} />` : null}
-          ${told.acts?.length ? html`<div class="turn tools"><${Acts} acts=${told.acts} run=${run} api=${api} /></div>` : null}
-          ${turns.map((turn, number) => html`<${Turn} key=${`${turn.key} ${turn.try}`} turn=${turn} number=${number} before=${turns[number - 1]} role=${told.role} run=${run} api=${api} chosen=${at !== activation && (at === turn.key || at.startsWith(`${turn.key}/`))} />`)}
+          ${inOrder(turns, told.acts || [], more === null).map(({ turn, number, acts }) => (acts ? html`<div key=${`acts ${acts[0].seq}`} class="turn tools"><${Acts} acts=${acts} run=${run} api=${api} /></div>` : html`<${Turn} key=${`${turn.key} ${turn.try}`} turn=${turn} number=${number} before=${turns[number - 1]} role=${told.role} run=${run} api=${api} chosen=${at !== activation && (at === turn.key || at.startsWith(`${turn.key}/`))} />`))}
           ${!turns.length && !told.acts?.length ? html`<${Empty} title="Nothing was said"><p>${told.ended?.state === "reused" ? "Its result was taken over from an earlier run." : "This activation called no model, command or tool."}</p><//>` : null}
           ${more !== null ? html`<${More} conversation=${conversation} total=${told.total} />` : html`<${Ended} ended=${told.ended} run=${run} />`}
           ${error ? html`<${Problem} error=${error} retry=${() => conversation.next() ?? conversation.load(0)} />` : null}
@@ -90,13 +89,24 @@ function One({ api, run, overview, feed, at, activation, select }) {
   <//>`;
 }
 
+/** Turns and what was done beside them, by when it began; what is behind the last turn that is here waits until all are. */
+function inOrder(turns, acts, whole) {
+  const found = turns.map((turn, number) => ({ turn, number, seq: turn.seq }));
+  for (const act of acts) {
+    const at = found.findLastIndex(({ seq }) => seq < act.seq);
+    if (found[at]?.acts) found[at].acts.push(act);
+    else if (whole || at < found.length - 1) found.splice(at + 1, 0, { acts: [act], seq: act.seq });
+  }
+  return found;
+}
+
 function useConversation(api, run, key, feed) {
   const [, redraw] = useReducer((number) => number + 1, 0);
   const conversation = useMemo(() => new Conversation(api, run, key, redraw), [api, run, key]);
   useEffect(() => {
     conversation.load(0);
     const stop = feed?.subscribe((news) => {
-      if (news.touched === null || news.touched?.includes(key) || news.activations?.some((row) => row.key === key)) conversation.soon();
+      if ((news.touched ?? [key]).includes(key)) conversation.soon();
     });
     return () => { stop?.(); conversation.close(); };
   }, [conversation]);
@@ -137,7 +147,7 @@ function Head({ told, turns, conversation, open, overview, live, onFork }) {
     <div class="row"><h2>${words(told)}</h2>${told.ended ? html`<${State} state=${told.ended.state} reason=${textOf(told.ended.error)} />` : html`<${State} state="running" />`}
       ${told.attempts?.length > 1 ? html`<span class="row tries" role="group" aria-label="Tries">${told.attempts.map((key, number) => html`
         <${Button} key=${key} kind="small" pressed=${key === told.key} run=${() => open(key)}>try ${number + 1}<//>`)}</span>` : null}</div>
-    <p class="quiet conversation-told">${told.does?.kind && told.does.kind !== "role" ? html`<span>${told.does.kind} <code>${told.does.told}</code></span>` : null}${told.role ? html`<span>${told.role}</span>` : null}${told.model ? html`<span class="mono">${told.model}</span>` : null}
+    <p class="quiet conversation-told">${told.does?.kind && told.does.kind !== "role" ? html`<span>${told.does.kind} <code>${told.does.told}</code></span>` : null}${told.role ? html`<span>${told.role}</span>` : null}${told.model ? html`<span class="mono cut-line" title=${told.model}>${told.model}</span>` : null}
       <span>${plural(told.total ?? turns.length, "turn")}</span>${tokensIn ? html`<span><${Count} value=${tokensIn} /> tokens in, <${Count} value=${tokensOut} /> out${whole ? "" : " so far"}</span>` : null}</p>
     <div class="row conversation-acts">
       <${Button} kind="small" disabled=${!told.previous} title="Activation of this step before ([)" run=${() => open(told.previous)}>← Previous<//>

@@ -92,7 +92,7 @@ function useRowsOf(api, run, filter, feed) {
   }), [api, run, filter]);
   useEffect(() => {
     rows.load(0);
-    const stop = feed?.subscribe((told) => rows.hear(told));
+    const stop = feed?.subscribe(({ touched }) => touched?.length === 0 || rows.soon());
     return () => { stop?.(); rows.close(); };
   }, [rows]);
   useEffect(() => () => cancelAnimationFrame(frame.current), []);
@@ -161,11 +161,10 @@ function Tools({ filter, setFilter, counts, steps }) {
 
 /** What the run had to wait for, and what more at once would have changed. */
 function Path({ head, now }) {
-  if (!head?.critical?.size) return html`<p class="tl-told quiet"> </p>`;
-  const saved = head.saved > Math.max(0.05, now * 0.005);
-  return html`<p class="tl-told quiet"><span class="tl-diamond" aria-hidden="true">◆</span> Critical path: ${plural(head.critical_total ?? head.critical.size, "activation")}.
-    ${saved ? html` More at once would have saved <b class="num">${duration(head.saved)}</b> of <span class="num">${duration(now)}</span>.`
-      : " More at once would have saved nothing: each waited for the one before it."}</p>`;
+  const number = head?.critical_total ?? 0;
+  const saved = head?.saved > Math.max(0.05, now * 0.005) ? head.saved : 0;
+  return html`<p class="tl-told quiet">${number > 1 ? html`<span class="tl-diamond" aria-hidden="true">◆</span> Critical path: ${plural(number, "activation")}.
+    More at once would have saved ${saved ? html`<b class="num">${duration(saved)}</b> of <span class="num">${duration(now)}</span>` : "nothing"}.` : null}</p>`;
 }
 
 function Nothing({ filtered, live, clear }) {
