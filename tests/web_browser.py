@@ -19,6 +19,7 @@ from patience import PATIENCE, until
 
 from metaflow_agents.kits.company.probing import browser_path
 
+SOP = Path(sys.executable).with_name("sop")
 RUNS = Path(__file__).parent / "web_runs"
 NO_BROWSER = "" if browser_path() else "no Chromium on this machine: the pages are not looked at"
 SLOWEST = int(PATIENCE * 1000)      # milliseconds until a page is given up
@@ -50,14 +51,14 @@ class Server:
 
     def sop(self, *words: str) -> str:
         """What a command prints there, as from a terminal beside the server."""
-        done = subprocess.run([sys.executable, "-m", "metaflow_agents.cli", *words], cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
-                              capture_output=True, check=False, timeout=PATIENCE)
+        done = subprocess.run([SOP, *words], cwd=self.folder, text=True, stdin=subprocess.DEVNULL, capture_output=True,
+                              check=False, timeout=PATIENCE)
         return done.stdout + done.stderr
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
         """A command that goes on while the test looks."""
-        return subprocess.Popen([sys.executable, "-m", "metaflow_agents.cli", *words], cwd=self.folder, text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return subprocess.Popen([SOP, *words], cwd=self.folder, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
 
 
 @dataclass
@@ -84,8 +85,8 @@ def serving(folder: Path) -> Iterator[Server]:
         port = free.getsockname()[1]
     log = folder / "server.log"
     with log.open("w") as out:
-        process = subprocess.Popen([sys.executable, "-u", "-m", "metaflow_agents.cli", "ui", "--no-browser", "--port", str(port)],
-                                   cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, text=True)
+        process = subprocess.Popen([SOP, "ui", "--no-browser", "--port", str(port)], cwd=folder, stdin=subprocess.DEVNULL,
+                                   stdout=out, stderr=out, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
     try:
         until(lambda: process.poll() is not None or "token=" in log.read_text(), "the address of the server")
         said = re.search(r"http://\S+token=([\w-]+)", log.read_text())
@@ -93,8 +94,7 @@ def serving(folder: Path) -> Iterator[Server]:
         server = Server(folder, process, said[0], said[1])
         yield server
         server.open()
-        for line in server.sop("runs", "--json").splitlines():
-            assert '"running"' not in line or True
+        until(lambda: "running" not in server.sop("runs"), "the end of the runs that were begun")
     finally:
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
@@ -129,6 +129,3 @@ def browsing(server: Server) -> Iterator[tuple[Any, Watch]]:
             yield context, watch
         finally:
             browser.close()
-
-
-os.environ.setdefault("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1")

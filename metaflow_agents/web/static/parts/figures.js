@@ -95,7 +95,7 @@ export const hue = (state) => (STATES[state] || STATES.unknown)[0];
 export function State({ state, reason, quiet }) {
   const [colour, sign, word] = STATES[state] || ["never", "?", state || "unknown"];
   return html`<span class=${`state ${colour} ${quiet ? "quiet-state" : ""}`} title=${reason || ""}>
-    <span class="sign" aria-hidden="true">${sign}</span>${word}</span>`;
+    <span class="sign" aria-hidden="true">${sign}</span><span>${word}</span></span>`;
 }
 
 /** What is spent of a cap: a figure, and a bar where there is a cap. `plain`: to be full is no warning. */
