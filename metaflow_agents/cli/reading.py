@@ -183,11 +183,10 @@ def _audit(name: str, workspace: Path, *, json: bool) -> int:
     """Status 1 where a record was altered, removed, or cut off the end."""
     import json as js
 
-    from metaflow_agents.journal.audit import RECORDS, Heads, verified
     from metaflow_agents.journal.journal import Journal
     from metaflow_agents.journal.places import journal_path
     from metaflow_agents.settings import Settings
-    from metaflow_agents.views.audit import audit_lines
+    from metaflow_agents.views.audit import audit_lines, audited
 
     def words(digest: str) -> Any:
         try:
@@ -196,19 +195,15 @@ def _audit(name: str, workspace: Path, *, json: bool) -> int:
             return {"text": "(what was said is altered)"}
 
     with Journal.read(journal_path(workspace, name)) as journal:
-        heads = Heads(Settings.read().heads)
-        opened = journal.state.opened
-        head = None if opened is None else heads.read(opened, journal.path)
-        records = [(seq, event) for seq, event in journal.events() if isinstance(event, RECORDS)]
-        found = verified(records, head, journal.blob)
+        records, found, headed = audited(journal, Settings.read().heads)
         told = ((seq, event.model_dump(mode="json", exclude_defaults=True) | {"kind": event.kind}) for seq, event in records)
         if json:
             say_json({"run": name, "records": [{"event": seq, **record} for seq, record in told],
-                      "faults": list(found.faults), "head": head is not None})
+                      "faults": list(found.faults), "head": headed})
         else:
             say(audit_lines(told, words, page()))
             say([f"{found.records} records; " + ("; ".join(found.faults) if found.faults else "they are as they were written")
-                 + ("" if head is not None or not found.records
+                 + ("" if headed or not found.records
                     else "; whether some are cut off the end can't be told: there is no head of this audit on this machine")])
     return 1 if found.faults else 0
 

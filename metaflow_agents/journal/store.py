@@ -118,8 +118,9 @@ class Store:
     def rows(self, numbers: Sequence[int]) -> list[Row]:
         """The rows of these numbers, in order; those that are not there are left out."""
         with self.reading() as connection:
-            return connection.execute("SELECT seq, kind, data FROM events WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq",
-                                      (json.dumps(list(numbers)),)).fetchall()
+            return connection.execute(
+                "SELECT seq, kind, data FROM events WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq",
+                (json.dumps(list(numbers)),)).fetchall()
 
     def blob(self, digest: str) -> bytes:
         """A blob's bytes, found to be what its digest says. Raises JournalError where it is missing or damaged."""

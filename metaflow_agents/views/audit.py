@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from metaflow_agents.journal.audit import RECORDS, Audit, Heads, verified
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.schema.event import RunOpened
 from metaflow_agents.views.page import Page, safe
 from metaflow_agents.views.wording import clock
 
@@ -16,10 +20,21 @@ def audit_lines(records: Iterator[tuple[int, Mapping[str, Any]]], blob: Callable
     """(event number, record) → lines. `blob` gives a question or an answer by its digest."""
     for seq, record in records:
         when = clock(record.get("at", 0.0))
-        yield from page.wrapped(safe(_told(record, blob)), f"{seq:>6} {when}  ")
+        yield from page.wrapped(safe(record_told(record, blob)), f"{seq:>6} {when}  ")
 
 
-def _told(record: Mapping[str, Any], blob: Callable[[str], Any]) -> str:
+def audited(journal: Journal, heads: Path | None) -> tuple[list[tuple[int, Any]], Audit, bool]:
+    """The records of a run with their event numbers, what is wrong with them, and whether this machine, in the directory `heads`,
+    knows how they end.
+    """
+    opened = next((event for _, event in journal.events(RunOpened)), None)
+    head = None if opened is None else Heads(heads).read(opened, journal.path)
+    records = [(seq, event) for seq, event in journal.events(*RECORDS) if isinstance(event, RECORDS)]
+    return records, verified(records, head, journal.blob), head is not None
+
+
+def record_told(record: Mapping[str, Any], blob: Callable[[str], Any]) -> str:
+    """A record in words. `blob` gives a question or an answer by its digest."""
     key = record["key"]
     match record["kind"]:
         case "decided":

@@ -24,14 +24,14 @@ _COUNTS = ("calls", "tokens", "activations")
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def as_json(one: Told, two: Told) -> dict[str, Any]:
-    """What `sop diff --json` prints."""
+def as_json(one: Told, two: Told, *, artifacts: bool = True, prompts: bool = True) -> dict[str, Any]:
+    """What `sop diff --json` prints; without texts of artifacts, or without prompts: in large runs these take long to read."""
     return {
         "runs": [one.name, two.name],
         "sop": list(changes(one.program, two.program)),
-        "artifacts": {name: "\n".join(lines) for name, lines in differing(one, two)},
+        "artifacts": {name: "\n".join(lines) for name, lines in (differing(one, two) if artifacts else ())},
         "models": {role: list(both) for role, both in _models(one, two)},
-        "prompts": {step: found.as_json() for step, found in _prompts(one, two).items()},
+        "prompts": {step: found.as_json() for step, found in (_prompts(one, two) if prompts else {}).items()},
         "firings": {step: [a, b] for step, a, b in _firings(one, two)},
         "costs": {f"{dimension}s": {name: [told(a), told(b)] for name, a, b in rows}
                   for dimension, rows in _costs(one, two).items()},

@@ -8,13 +8,13 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount
 
-from metaflow_agents.web.routes import frame, inbox, reading, runs, session, sop, starting
+from metaflow_agents.web.routes import frame, inbox, memory, reading, runs, session, sop, starting
 from metaflow_agents.web.security import Guard
 from metaflow_agents.web.site import Site
 from metaflow_agents.web.static_files import Pages
 
 STATIC = Path(__file__).parent / "static"
-MODULES = (session, runs, inbox, starting, reading, sop, frame)
+MODULES = (session, runs, inbox, starting, reading, memory, sop, frame)
 
 
 def application(site: Site) -> Starlette:

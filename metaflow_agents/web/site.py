@@ -8,6 +8,7 @@ from pathlib import Path
 
 from metaflow_agents.cli.options import WORKSPACE
 from metaflow_agents.web.beginning import Names
+from metaflow_agents.web.indexed import Indexes
 from metaflow_agents.web.listing import Listing
 from metaflow_agents.web.sessions import Sessions
 from metaflow_agents.web.uploads import Uploads
@@ -31,7 +32,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.listing = Listing(self.workspace)
-        self.watched = Watched(self.workspace, self.where)
+        self.watched, self.indexes = Watched(self.workspace, self.where), Indexes()
         self.uploads, self.names = Uploads(self.workspace), Names(self.workspace)
 
     @property

@@ -44,11 +44,8 @@ class Commit:
 
 def commits(events: Iterable[tuple[int, Raw]], blob: Callable[[str], bytes]) -> Iterator[Commit]:
     """The commits of a run, oldest first, from its events with their numbers; `blob` gives the bytes of a digest."""
-    fold = _Fold(blob)
-    for seq, event in events:
-        commit = getattr(fold, f"on_{event['kind']}", _nothing)(seq, event)
-        if commit is not None:
-            yield commit
+    fold = CommitFold(blob)
+    return (commit for seq, event in events if (commit := fold.take(seq, event)) is not None)
 
 
 def is_commit(event: Raw) -> bool:
@@ -58,19 +55,23 @@ def is_commit(event: Raw) -> bool:
     return event["kind"] == "documented" or (event["kind"] == "resumed" and bool(event.get("changes")))
 
 
-def _nothing(_: int, __: Raw) -> None:
-    return None
+class CommitFold:
+    """What the commits so far amount to. Knows the versions, so that values can be read through it.
 
-
-class _Fold:
-    """What the commits so far amount to. Knows the versions, so that values can be read through it."""
+    `held`: artifact → path → digest, as the last commit has it.
+    """
 
     def __init__(self, blob: Callable[[str], bytes]) -> None:
         self._blob, self._values = blob, Values(blob, self)
         self._versions: dict[str, list[str]] = {}
         self._firings: dict[str, StepFiring] = {}
-        self._held: dict[str, Mapping[str, str]] = {}         # artifact → path → digest, as the last commit has it
+        self.held: dict[str, Mapping[str, str]] = {}
         self._run = self._entry = ""
+
+    def take(self, seq: int, event: Raw) -> Commit | None:
+        """One more event, of any kind; the commit that it becomes."""
+        take: Callable[[int, Raw], Commit | None] | None = getattr(self, f"on_{event['kind']}", None)
+        return None if take is None else take(seq, event)
 
     def version(self, artifact: str) -> int:
         """Number of its latest version; 0 where there is none."""
@@ -94,7 +95,7 @@ class _Fold:
             return None
         self._take_program(event)
         artifacts = [name for name in self._program.sop.artifacts if self.version(name)]
-        gone = {path for name in self._held.keys() - set(artifacts) for path in self._held.pop(name)}
+        gone = {path for name in self.held.keys() - set(artifacts) for path in self.held.pop(name)}
         written, deleted, notes = self._changed(artifacts)
         return Commit(seq, event["at"], wording.PERSON, wording.changed(changes, notes, seq),
                       written, (deleted | gone) - written.keys())
@@ -148,7 +149,7 @@ class _Fold:
         for name in artifacts:
             if name not in self._program.sop.artifacts:
                 continue                                    # an input: what was given is not what the run made
-            before = self._held.get(name, {})
+            before = self.held.get(name, {})
             try:
                 held, changed = self._tree.changes(name, self.payload(name) or "", before)
             except ExpressionError as error:                # the folder could not be written either, and the run stopped there
@@ -156,7 +157,7 @@ class _Fold:
                 continue
             written.update(changed)
             deleted |= before.keys() - held.keys()
-            self._held[name] = held
+            self.held[name] = held
         return written, frozenset(deleted - written.keys()), notes
 
 

@@ -102,6 +102,18 @@ class Repository:
             store.close()
         return found if isinstance(found, GitCommit) else None
 
+    def last(self, most: int) -> Iterator[tuple[str, str]]:
+        """Id and message of the last commits of the run's branch, the latest first, along their first parents, as far as they can
+        be read.
+        """
+        name = self.main()
+        for _ in range(most):
+            commit = None if name is None else self.commit(name)
+            if name is None or commit is None:
+                return
+            yield name.decode(), commit.message.decode("utf-8", "replace")
+            name = commit.parents[0] if commit.parents else None
+
     def strangers(self, own: Collection[ObjectID]) -> list[ObjectID]:
         """Commits that are not the run's `own`, where its branch or a detached `HEAD` stands, and that can be read."""
         if self._new:

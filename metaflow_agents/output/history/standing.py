@@ -52,3 +52,17 @@ def standing(journal: Path, folder: Path) -> Standing:
     message = [int(number) for number in _TRAILER.findall(body)][-1:]
     written = made.index(message[0]) + 1 if message and message[0] in made else None
     return Standing(len(made), written, name.decode()[:12], subject, kept)
+
+
+def commit_ids(folder: Path, most: int) -> dict[int, str]:
+    """Event of the journal → id of the commit that was made of it, of the last `most` commits that are written."""
+    if not (folder / ".git").is_dir():
+        return {}
+    from metaflow_agents.output.history.repository import Repository
+
+    found: dict[int, str] = {}
+    for name, message in Repository(folder).last(most):
+        numbers = _TRAILER.findall(message.partition("\n")[2])
+        if numbers:
+            found.setdefault(int(numbers[-1]), name)
+    return found

@@ -10,7 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from metaflow_agents.schema.keys import CHECKED, EMBED, LOOK, REPAIRED, ActivationKey, firing_key, innermost, parse_activation, steps_in
+from metaflow_agents.schema.keys import (
+    CHECKED,
+    EMBED,
+    LOOK,
+    REPAIRED,
+    ActivationKey,
+    firing_key,
+    innermost,
+    parse_activation,
+    steps_in,
+)
 from metaflow_agents.views.ui.clock import RunClock
 
 Raw = Mapping[str, Any]
@@ -21,7 +31,7 @@ OVER = frozenset({"done", "failed", "reused"})
 
 @dataclass(slots=True)
 class Bar:
-    """Something that an activation did. `ended` is None while it goes on; `state`: running, done, failed or lost (nobody knows)."""
+    """Something that an activation did. `ended`: None while it goes on; `state`: running, done, failed or lost (nobody knows)."""
 
     kind: str
     key: str
@@ -278,7 +288,8 @@ class Timeline:
         if bar is None:
             bar = Bar("tool", rest, self.now)
             row.bars.append(bar)
-        bar.began = max(min(bar.began, self.now - event.get("seconds", 0.0)), row.began)    # what has no effect is told at its end
+        took = event.get("seconds", 0.0)                    # a call without an effect is told at its end
+        bar.began = max(min(bar.began, self.now - took), row.began)
         bar.ended, bar.state = self.now, "failed" if event.get("error") else "done"
         how = "refused" if event.get("refused") else "staged" if event.get("staged") else ""
         bar.told = ", ".join(filter(None, (bar.told, how)))

@@ -20,10 +20,10 @@ from metaflow_agents.views.graph import worker_of
 from metaflow_agents.views.ui.activations import Bar, Row
 from metaflow_agents.views.ui.index import RunIndex
 from metaflow_agents.views.ui.prompt_parts import parts_told
-from metaflow_agents.views.ui.texts import Text, clean, cut, line, text
+from metaflow_agents.views.ui.texts import Text, clean, line, text
 from metaflow_agents.views.ui.thoughts import branch_of, thoughts
-from metaflow_agents.views.ui.tool_calls import ToolCalls
 from metaflow_agents.views.ui.timeline_page import state_of
+from metaflow_agents.views.ui.tool_calls import ToolCalls
 from metaflow_agents.views.values import text_of
 
 TURNS = 60
@@ -143,16 +143,17 @@ class Conversations:
                                       for number, message in list(enumerate(request["messages"]))[same:]]
         bar = call.bar
         return {
-            "key": call.key, "seq": call.seq, "branch": branch_of(rest), "try": call.asked.get("try", 0), "role": call.asked.get("role", ""),
-            "model": call.asked["model"], "at": None if bar is None else round(bar.began, 3),
+            "key": call.key, "seq": call.seq, "branch": branch_of(rest), "try": call.asked.get("try", 0),
+            "role": call.asked.get("role", ""), "model": call.asked["model"], "at": None if bar is None else round(bar.began, 3),
             "seconds": None if bar is None or bar.ended is None else round(bar.ended - bar.began, 3),
             "state": "running" if bar is None else bar.state, "tokens_in": settled.get("tokens_in", 0),
             "tokens_out": settled.get("tokens_out", 0), "cached": settled.get("tokens_cached", 0),
             "usd": settled.get("cost", 0) / 10**12, "estimated": bool(settled.get("estimated")),
-            "error": text(settled["error"]) if settled.get("error") else None, "after": after, "asked": len(request["messages"]),
-            "embeds": len(request["messages"]) if embeds else 0,
+            "error": text(settled["error"]) if settled.get("error") else None, "after": after,
+            "asked": len(request["messages"]), "embeds": len(request["messages"]) if embeds else 0,
             "messages": messages if len(messages) <= _MESSAGES else [*messages[:_MESSAGES // 2], *messages[-_MESSAGES // 2:]],
-            "left_out": max(len(messages) - _MESSAGES, 0), "answer": None if embeds else self._answer(reply, settled.get("reply")),
+            "left_out": max(len(messages) - _MESSAGES, 0),
+            "answer": None if embeds else self._answer(reply, settled.get("reply")),
             "cut": bool(reply and reply.get("cut")), "repaired": self._repaired(call),
             "tools": said.tools.told(call.key, (reply or {}).get("calls", ()), self._journal.blob)}
 
@@ -164,7 +165,8 @@ class Conversations:
         else:
             kind = "result" if message["role"] == "tool" else message["role"]
             parts = [_part(kind, message.get("name", ""), text(written, digest, path), written)] if written else []
-        parts += [_part("call", one.get("name", ""), text(text_of(one.get("arguments", ""))), "") for one in message.get("calls", ())]
+        parts += [_part("call", one.get("name", ""), text(text_of(one.get("arguments", ""))), "")
+                  for one in message.get("calls", ())]
         parts += [{**_part("image", one.get("name", ""), {"text": ""}, ""), "media": one.get("media_type", ""),
                    "width": one.get("width"), "height": one.get("height"), "digest": one.get("sha256", "")}
                   for one in message.get("images", ())]
@@ -182,7 +184,9 @@ class Conversations:
         if call.repaired is None:
             return []
         found = self._value(call.repaired)
-        return [f"not repaired: {line(found['refused'])}"] if "refused" in found else [line(one) for one in found.get("changes", ())]
+        if "refused" in found:
+            return [f"not repaired: {line(found['refused'])}"]
+        return [line(one) for one in found.get("changes", ())]
 
     # -- what else it did
 
@@ -218,8 +222,8 @@ class Conversations:
         step = self._index.steps.get(row.path)
         if step is None:
             return {"kind": "", "told": "", "text": {"text": ""}}
-        words = {"run": step.run if isinstance(step.run, str) else " ".join(step.run or ()), "value": step.value, "call": step.call,
-                 "tool": step.tool, "use": step.use, "sop": step.sop}.get(step.doer) or step.task or ""
+        words = {"run": step.run if isinstance(step.run, str) else " ".join(step.run or ()), "value": step.value,
+                 "call": step.call, "tool": step.tool, "use": step.use, "sop": step.sop}.get(step.doer) or step.task or ""
         return {"kind": _DOERS[step.doer], "told": line(worker_of(step)), "text": text(words)}
 
     def _ended(self, row: Row, *, alive: bool) -> dict[str, Any]:
@@ -246,8 +250,8 @@ class _Known:
             else:
                 self._ends[so_far] = key
         if reply is not None:
-            said = {"role": "assistant", "content": reply["text"] if reply.get("text") is not None else text_of(reply.get("value")),
-                    **({"calls": reply["calls"]} if reply.get("calls") else {})}
+            words = reply["text"] if reply.get("text") is not None else text_of(reply.get("value"))
+            said = {"role": "assistant", "content": words, **({"calls": reply["calls"]} if reply.get("calls") else {})}
             self._ends.setdefault(digest_of(so_far + canonical(said)).encode(), key)
         return found, same
 

@@ -76,7 +76,7 @@ def _hunks(before: Part | None, after: Part | None, left: _Left | None = None) -
     texts = [clean(text_of(value)) for value in values]
     if any(len(text) > _SIZE for text in texts):
         return {"hunks": [], "told": f"too long to compare: {' and '.join(f'{len(text):,}' for text in texts)} characters"}
-    return _read(unified(*(text.splitlines() for text in texts), "a", "b"), left)                       # type: ignore[arg-type]
+    return _read(unified(texts[0].splitlines(), texts[1].splitlines(), "a", "b"), left)
 
 
 def _read(lines: Any, left: _Left) -> dict[str, Any]:

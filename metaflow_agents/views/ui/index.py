@@ -1,4 +1,4 @@
-"""What the pages of one run ask again and again, kept up to date event by event: nothing here reads a journal from its beginning."""
+"""What the pages of one run ask again and again, kept up to date event by event: no page reads a journal from its beginning."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LONGEST, LINES = 150_000, 4_000
 """Characters and lines; a longer text is shown as it is written."""
-TAGS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong", "s", "a",
-                  "table", "thead", "tbody", "tr", "th", "td", "hr", "br"})
+TAGS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong", "s",
+                  "a", "table", "thead", "tbody", "tr", "th", "td", "hr", "br"})
 """All tags that a tree may hold."""
 _LONGEST_PARAGRAPH = 3_000          # characters; a longer one is text
 _SECONDS = 1.0
@@ -41,7 +41,8 @@ def markdown_tree(written: str) -> list[Node] | None:
         return None
     from markdown_it import MarkdownIt
 
-    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(["table", "strikethrough"]).disable("reference")
+    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
+    reader.enable(["table", "strikethrough"]).disable("reference")
     reader.core.ruler.at("inline", _inline)
     tree = _Tree()
     tree.take(reader.parse(cleaned))

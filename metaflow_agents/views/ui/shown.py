@@ -73,7 +73,8 @@ class Showing:
 
     def _payload(self, name: str, number: int) -> str:
         if name not in self._made.of:
-            raise UsageError(f"run `{self._run}` has no artifact `{line(name)}`: {did_you_mean(line(name), list(self._made.of)[:500])}")
+            known = list(self._made.of)[:500]
+            raise UsageError(f"run `{self._run}` has no artifact `{line(name)}`: {did_you_mean(line(name), known)}")
         payload = self._made.payload(name, number)
         if payload is None:
             raise UsageError(f"`{line(name)}` has no version {number}: there is {line(name)}@1 to @{self._made.version(name)}")
@@ -121,7 +122,9 @@ class Showing:
             value = values.plain(digest)
             if isinstance(value, BinaryFile):
                 return shown_file(value.name, value.load(), value.sha256)
-            return shown_text(f"{path}.md", value, digest, "value") if isinstance(value, str) else shown_value(jsonable(value), digest)
+            if isinstance(value, str):
+                return shown_text(f"{path}.md", value, digest, "value")
+            return shown_value(jsonable(value), digest)
         if isinstance(held, Data):
             digest = _named(held.documents, path, name)
             return shown_file(path, self._blob(digest), digest)
@@ -178,5 +181,5 @@ def shown_value(value: Any, digest: str) -> Shown:
     told = cut(clean(text_of(value)), digest, "value", _CODE)
     lines = code_lines(told.pop("text"), "json")
     table = table_of(value)
-    return {"kind": "json" if table is None else "table", **(table or {}), "data": data, "lines": lines, "language": "json", **told,
-            **({"data_cut": True} if is_cut else {})}
+    return {"kind": "json" if table is None else "table", **(table or {}), "data": data, "lines": lines, "language": "json",
+            **told, **({"data_cut": True} if is_cut else {})}

@@ -22,8 +22,8 @@ Text = dict[str, Any]
 
 
 def clean(text: str) -> str:
-    """A text as a page shows it: without secrets, line ends as `\\n`, and control characters, escapes and the controls of
-    writing direction as signs.
+    """A text as a page shows it: without secrets, with line ends of one letter, and control characters, escapes and the controls
+    of writing direction as signs.
     """
     return shown(redacted(text).replace("\r\n", "\n"), lines=True)
 

@@ -16,7 +16,7 @@ _MOST = 1_000
 
 
 def branch_of(rest: str) -> str:
-    """The branch that a call belongs to, from what stands behind its activation: `plan.0`, `debater.1/round.0`; empty: the main one."""
+    """The branch of a call, from what stands behind its activation: `plan.0`, `debater.1/round.0`; empty: the main one."""
     return "/".join(word for word in rest.split("/") if not _FOLLOWS.fullmatch(word))
 
 
@@ -35,8 +35,9 @@ def thoughts(calls: Sequence[str], observed: Iterable[tuple[int, Mapping[str, An
         words = branch.split("/") if branch else []
         for depth in range(1, len(words) + 1):
             name = "/".join(words[:depth])
-            node = found.setdefault(name, {"branch": name, "parent": "/".join(words[:depth - 1]) or None, "told": words[depth - 1],
-                                           "key": None, "value": None, "kept": True, "depth": depth, "calls": 0})
+            node = found.setdefault(name, {
+                "branch": name, "parent": "/".join(words[:depth - 1]) or None, "told": words[depth - 1], "key": None,
+                "value": None, "kept": True, "depth": depth, "calls": 0})
             node["calls"] += 1
             if depth == len(words) and node["key"] is None:
                 node["key"] = key
@@ -45,7 +46,7 @@ def thoughts(calls: Sequence[str], observed: Iterable[tuple[int, Mapping[str, An
 
 def _noted(event: Mapping[str, Any], value: Callable[[str], Any], calls: Sequence[str]) -> Iterable[dict[str, Any]]:
     """The thoughts of one depth of a tree of thoughts, or those that go on from one of them."""
-    way, rest = innermost(event["key"])
+    _, rest = innermost(event["key"])
     place = _NOTED.fullmatch(rest.rpartition("/")[2])
     if place is None:
         return

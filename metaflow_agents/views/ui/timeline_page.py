@@ -51,7 +51,8 @@ class Lines:
         shown = chosen[wanted.offset:wanted.offset + min(wanted.limit, MOST)]
         path, on_path = self._path()
         return {
-            "total": len(chosen), "began": self.timeline.clock.began, "ended": round(self.timeline.now, 3), "seq": self.timeline.seq,
+            "total": len(chosen), "began": self.timeline.clock.began, "ended": round(self.timeline.now, 3),
+            "seq": self.timeline.seq,
             "counts": {"all": len(states), **{state: counts[state] for state in STATES[:-1]},
                        "repeated": sum(1 for _, row, _ in states if row.own.attempt)},
             "rows": [self._told(number, row, state, on_path) for number, row, state in shown],
@@ -80,7 +81,8 @@ class Lines:
     def _fits(self, row: Row, wanted: Wanted) -> bool:
         if wanted.step and row.path != wanted.step and not row.path.startswith(f"{wanted.step}/"):
             return False
-        return not wanted.text or any(wanted.text.lower() in text.lower() for text in (row.key, spoken(row.key), row.role, row.error))
+        sought = wanted.text.lower()
+        return not sought or any(sought in text.lower() for text in (row.key, spoken(row.key), row.role, row.error))
 
     def _told(self, number: int, row: Row, state: str, on_path: Collection[str]) -> dict[str, Any]:
         failed = {"error": first_line(row.error), "final": row.final} if row.state == "failed" else {}

@@ -58,7 +58,7 @@ class ToolCalls:
         return found
 
     def beside(self, turns: set[str], blob: Blob) -> list[dict[str, Any]]:
-        """What belongs to no turn: the call of a `tool:` step, a person's part in a `human:` step, what the policy says of an answer."""
+        """What belongs to no turn: the call of a `tool:` step, a question of a `human:` step, a decision about an answer."""
         found = []
         for call in self._calls.values():
             if call.key.rpartition("/")[0] in turns and "/tool." in call.key:
@@ -82,15 +82,16 @@ def _told(call: _OneCall, blob: Blob, given: Mapping[str, Any]) -> dict[str, Any
     done, intended = call.done or {}, call.intended or {}
     arguments = given.get("arguments") if given else _value(blob, intended.get("arguments"))
     patch = _payload(blob, done.get("patch"))
-    result = _value(blob, done.get("payload"))
+    result, decided = _value(blob, done.get("payload")), next(iter(call.decided), {})
     return {
-        "key": call.key, "tool": line(str(given.get("name") or intended.get("tool") or next((one["tool"] for one in call.decided), ""))),
-        "action": line(next((one["action"] for one in call.decided), "")),
+        "key": call.key, "tool": line(str(given.get("name") or intended.get("tool") or decided.get("tool", ""))),
+        "action": line(decided.get("action", "")),
         "arguments": text(arguments if isinstance(arguments, str) else "" if arguments is None else _json(arguments),
                           intended.get("arguments", ""), "value"),
         "decisions": [{"verdict": one["verdict"], "action": line(one["action"]), "rule": line(one["rule"]),
                        "untrusted": line(one.get("untrusted", ""))} for one in call.decided[:_PATHS]],
-        "question": _question(call, blob), "result": text(text_of("" if result is None else result), done.get("payload", ""), "value"),
+        "question": _question(call, blob),
+        "result": text(text_of("" if result is None else result), done.get("payload", ""), "value"),
         "error": bool(done.get("error")), "refused": bool(done.get("refused")), "staged": bool(done.get("staged")),
         "untrusted": line(done.get("untrusted", "")), "seconds": round(done.get("seconds", 0.0), 3),
         "state": "done" if call.done else "asked" if call.asked and not call.answered else "running" if call.intended else "",
@@ -108,8 +109,9 @@ def _question(call: _OneCall, blob: Blob) -> dict[str, Any] | None:
     if call.answered is not None:
         answer = read(blob(call.answered["answer"]))
         changed = answer.get("arguments")
-        found["answer"] = {"verdict": answer.get("verdict", ""), "text": text(answer.get("text", "")), "scope": answer.get("scope", "once"),
-                           "by": line(call.answered.get("by", "")), "assumed": bool(answer.get("assumed")),
+        found["answer"] = {"verdict": answer.get("verdict", ""), "text": text(answer.get("text", "")),
+                           "scope": answer.get("scope", "once"), "by": line(call.answered.get("by", "")),
+                           "assumed": bool(answer.get("assumed")),
                            "arguments": None if changed is None else text(_json(changed))}
     return found
 

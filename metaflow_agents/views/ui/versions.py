@@ -31,9 +31,7 @@ class OneVersion(NamedTuple):
 
 
 class VersionsMade:
-    """`of`: whole name of an artifact → its versions, in the order in which they first came up. Fits `Versions`, for the run's own
-    artifacts and for those inside, by their whole names.
-    """
+    """`of`: whole name of an artifact → its versions, in the order in which it first came up. Fits `Versions`, by whole names."""
 
     def __init__(self) -> None:
         self.of: dict[str, list[OneVersion]] = {}

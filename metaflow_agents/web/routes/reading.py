@@ -1,7 +1,171 @@
-"""What a run made, said and cost: read-only views."""
+"""What a run made, said and cost: read-only views, and what roles remember."""
 
 from __future__ import annotations
 
-from starlette.routing import Route
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-routes: list[Route] = []
+from metaflow_agents.errors import JournalError, UsageError, did_you_mean
+from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
+from metaflow_agents.output.history.standing import commit_ids
+from metaflow_agents.settings import Settings
+from metaflow_agents.views.audit import audited, record_told
+from metaflow_agents.views.ui.compare import compared
+from metaflow_agents.views.ui.diffs import difference
+from metaflow_agents.views.ui.log import MOST as LOG_LINES
+from metaflow_agents.views.ui.log import Section, log_page
+from metaflow_agents.views.ui.shown import shown_file
+from metaflow_agents.views.ui.texts import line
+from metaflow_agents.views.ui.timeline_page import MOST, STATES, Wanted
+from metaflow_agents.views.ui.versions import artifacts_told
+from metaflow_agents.views.ui.wholes import whole_text
+from metaflow_agents.web.asked import Asked, get
+from metaflow_agents.web.indexed import ReadRun
+
+_RECORDS = 300                      # of an audit, in one answer
+_REPEATED = 2_000                   # calls of a run whose prompts are compared with each other
+
+
+@contextmanager
+def _read(asked: Asked) -> Iterator[ReadRun]:
+    with asked.run() as run, asked.site.indexes.of(run) as found:
+        yield found
+
+
+def activations(asked: Asked) -> dict[str, Any]:
+    """A page of the time line."""
+    state = asked.text("state", "")
+    if state and state not in STATES:
+        raise UsageError(f"`state` is `{line(state)}`: {did_you_mean(state, STATES)}")
+    wanted = Wanted(asked.number("offset", 0), asked.number("limit", MOST), asked.text("step", ""), state, asked.text("q", ""))
+    with _read(asked) as run:
+        return run.index.lines.page(wanted, alive=run.alive)
+
+
+def conversation(asked: Asked) -> dict[str, Any]:
+    """What an activation was shown and said."""
+    key = asked.text("key")
+    with _read(asked) as run:
+        rows = run.index.timeline.rows
+        if key not in rows:
+            raise UsageError(f"the run has no activation `{line(key)}`: {did_you_mean(line(key), list(rows)[:500])}")
+        return run.conversations.of(key, asked.number("offset", 0), alive=run.alive)
+
+
+def text(asked: Asked) -> dict[str, Any]:
+    """The whole of a text that was cut."""
+    with asked.run() as run:
+        return whole_text(run.journal.blob, asked.text("digest"), asked.text("path", ""))
+
+
+def image(asked: Asked) -> dict[str, Any]:
+    """A picture of a prompt, by its digest; anything else is told in words."""
+    digest = asked.text("digest")
+    with asked.run() as run:
+        return shown_file("", run.journal.blob(digest), digest)
+
+
+def artifacts(asked: Asked) -> dict[str, Any]:
+    """The artifacts, each with its latest versions; of the one that is named, versions from an offset on."""
+    with _read(asked) as run:
+        return artifacts_told(run.index.versions, run.index.program, run.index.who, name=asked.text("name", ""),
+                              text=asked.text("q", ""), offset=asked.number("offset", 0))
+
+
+def artifact(asked: Asked) -> dict[str, Any]:
+    """Shown."""
+    with _read(asked) as run:
+        name = asked.text("name")
+        number = asked.number("version", run.index.versions.version(name))
+        return run.showing.of(name, number, asked.text("path", ""))
+
+
+def diff(asked: Asked) -> dict[str, Any]:
+    """How two versions of an artifact differ."""
+    name, a, b = asked.text("name"), asked.number("a"), asked.number("b")
+    with _read(asked) as run:
+        before: tuple[Any, str | None] = run.showing.payload(name, a) if a else (run.showing.payload(name, b)[0], None)
+        return {"name": name, "a": a, "b": b, **difference(before, run.showing.payload(name, b), asked.text("path", ""))}
+
+
+def files(asked: Asked) -> dict[str, Any]:
+    """The run's files with their versions, and the commits; with `path` those of one file, `offset` of them further back."""
+    offset, path = asked.number("offset", 0), asked.text("path", "")
+    with _read(asked) as run:
+        history, made = run.files(), run.index.versions.of
+
+        def who(artifact: str, number: int) -> str:
+            firing = made[artifact][number - 1].firing
+            return "" if firing is None else run.index.who(firing)
+
+        ids = commit_ids(asked.site.workspace / run.run.name, 300)
+        tree = {} if offset or path else history.tree(run.journal, who)
+        return {**tree, **history.commits(ids, offset, path)}
+
+
+def log(asked: Asked) -> dict[str, Any]:
+    """Events in words: behind `after`, before `before`, or the last ones."""
+    after = asked.number("after", 0) if "after" in asked.query else None
+    section = Section(after, asked.number("before", 0), asked.number("limit", LOG_LINES), asked.text("kind", ""),
+                      asked.text("step", ""))
+    with asked.run() as run:
+        return log_page(run.journal, run.program, section)
+
+
+def costs(asked: Asked) -> dict[str, Any]:
+    """`sop show --costs --json`; `repeated` is null in a run of very many calls."""
+    with _read(asked) as run:
+        found = run.index.costs(run.journal)
+        few = found.total.calls <= _REPEATED
+        return {"run": run.run.name, **found.as_json(), "repeated": round(run.run.told.repeated(), 4) if few else None}
+
+
+def audit(asked: Asked) -> dict[str, Any]:
+    """The records, the latest first, `offset` of them further back; what is wrong with them."""
+    offset = asked.number("offset", 0)
+    with Journal.read(journal_path(asked.site.workspace, asked.text("run"))) as journal, asked.run():
+        records, found, headed = audited(journal, Settings.read().heads)
+
+        def words(digest: str) -> Any:
+            try:
+                return json.loads(journal.blob(digest))
+            except JournalError:
+                return {"text": "(what was said is altered)"}
+
+        latest = records[::-1][offset:offset + _RECORDS]
+        return {"total": len(records), "faults": [line(fault) for fault in found.faults], "head": headed,
+                "records": [_record(seq, event, words) for seq, event in latest]}
+
+
+def _record(seq: int, event: Any, words: Any) -> dict[str, Any]:
+    told = event.model_dump(mode="json", exclude_defaults=True) | {"kind": event.kind}
+    named = [name for name in ("role", "tool", "action", "verdict", "rule", "untrusted", "by") if told.get(name)]
+    return {"seq": seq, "at": event.at, "kind": event.kind, "key": event.key, "told": line(record_told(told, words), 1_000),
+            **{name: line(told[name]) for name in named}}
+
+
+def compare(asked: Asked) -> dict[str, Any]:
+    """Two runs beside each other."""
+    with asked.run("a") as one, asked.run("b") as two:
+        return compared(one.told, two.told)
+
+
+def compare_artifact(asked: Asked) -> dict[str, Any]:
+    """How the latest versions of an artifact in two runs differ."""
+    name = asked.text("name")
+    with asked.run("a") as one, asked.run("b") as two:
+        a, b = one.told.outline.payload(name), two.told.outline.payload(name)
+        if a is None and b is None:
+            raise UsageError(f"neither run has made `{line(name)}`")
+        return {"name": name, "a": one.name, "b": two.name,
+                **difference((one.told.values, a), (two.told.values, b), asked.text("path", ""))}
+
+
+routes = [
+    get("/api/run/activations", activations), get("/api/run/conversation", conversation), get("/api/run/text", text),
+    get("/api/run/image", image), get("/api/run/artifacts", artifacts), get("/api/run/artifact", artifact),
+    get("/api/run/diff", diff), get("/api/run/files", files), get("/api/run/log", log), get("/api/run/costs", costs),
+    get("/api/run/audit", audit), get("/api/compare", compare), get("/api/compare/artifact", compare_artifact)]

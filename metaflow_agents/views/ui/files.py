@@ -1,0 +1,116 @@
+"""The files of a run's repository with their history: a fold of the journal, as the commits are (`output/history/plan.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metaflow_agents.errors import JournalError
+from metaflow_agents.journal.run_summary import RawJournal
+from metaflow_agents.output.history.plan import KINDS, Commit, CommitFold
+from metaflow_agents.views.ui.texts import clean, line
+
+COMMITS = 100
+"""Commits of one answer."""
+_FILES = 3_000                      # of the tree
+_PATHS = 100                        # of one commit
+_SIZED = 300                        # files whose sizes are told
+_VERSIONS = 30                      # of a file, the latest
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A commit, without its files' bytes. `paths`: (path, sign), the first ones; `changed`: how many in all."""
+
+    seq: int
+    at: float
+    author: str
+    message: str
+    paths: tuple[tuple[str, str], ...]
+    changed: int
+
+
+class FileHistory:
+    """Bring it up to an event of a journal, then ask."""
+
+    def __init__(self) -> None:
+        self._journal: RawJournal | None = None
+        self._fold = CommitFold(self._blob)
+        self._seq = 0
+        self._commits: list[_Told] = []
+        self._versions: dict[str, list[tuple[str, int, int]]] = {}      # path → (artifact, number, event) of each change
+
+    def _blob(self, digest: str) -> bytes:
+        if self._journal is None:
+            raise RuntimeError("a payload is read while the journal is open")
+        return self._journal.blob(digest)
+
+    def update(self, journal: RawJournal, until: int) -> None:
+        """Takes what is new, up to event number `until`. Raises JournalError."""
+        self._journal = journal
+        try:
+            for seq, event in journal.events(*KINDS, after=self._seq, until=until):
+                commit = self._fold.take(seq, event)
+                if commit is not None:
+                    self._add(commit, event)
+            self._seq = max(until, self._seq)
+        finally:
+            self._journal = None
+
+    def _add(self, commit: Commit, event: Mapping[str, Any]) -> None:
+        known = self._versions.keys()
+        signs = [*((path, " " if path in known else "+") for path in sorted(commit.written)),
+                 *((path, "-") for path in sorted(commit.deleted))]
+        made = event.get("versions") or ([event] if event["kind"] == "documented" else [])
+        for version in made:
+            for path in self._fold.held.get(version["artifact"], {}).keys() & commit.written.keys():
+                self._versions.setdefault(path, []).append((version["artifact"], version["number"], commit.seq))
+        self._commits.append(_Told(commit.seq, commit.at, commit.author, commit.message, tuple(signs[:_PATHS]), len(signs)))
+
+    def tree(self, journal: RawJournal, who: Callable[[str, int], str]) -> dict[str, Any]:
+        """The files as they are after the last commit. `who`: artifact and version → who made it."""
+        held = {path: (artifact, digest) for artifact, paths in self._fold.held.items() for path, digest in paths.items()}
+        found = []
+        for number, path in enumerate(sorted(held)[:_FILES]):
+            artifact, digest = held[path]
+            versions = self._versions.get(path, [])
+            several = len(self._fold.held[artifact]) > 1 or path in self._stored(journal, artifact)
+            found.append({
+                "path": path, "told": line(path), "artifact": artifact, "number": self._fold.version(artifact),
+                "part": path if several else None, "bytes": _size(journal, digest) if number < _SIZED else None,
+                "changes": len(versions),
+                "versions": [{"artifact": name, "number": version, "seq": seq, "by": who(name, version)}
+                             for name, version, seq in versions[:-_VERSIONS - 1:-1]]})
+        return {"tree": found, "total": len(held)}
+
+    def _stored(self, journal: RawJournal, artifact: str) -> Mapping[str, str]:
+        """The files of an artifact that is a set of them; empty for one that is written into one file."""
+        from metaflow_agents.schema.payload import Files, unpack
+
+        payload = self._fold.payload(artifact)
+        held = None if payload is None else unpack(journal.blob(payload))
+        return held.files if isinstance(held, Files) else {}
+
+    def commits(self, ids: Mapping[int, str], offset: int = 0, path: str = "") -> dict[str, Any]:
+        """The commits, the latest first; with `path` those that change that file. `ids`: event → the commit's id in git."""
+        chosen = self._commits if not path else [
+            one for one in self._commits if one.seq in {seq for _, _, seq in self._versions.get(path, ())}
+            or any(path == name for name, _ in one.paths)]
+        latest = chosen[::-1][offset:offset + COMMITS]
+        return {"commits_total": len(chosen), "commits": [self._told(one, ids) for one in latest]}
+
+    @staticmethod
+    def _told(one: _Told, ids: Mapping[int, str]) -> dict[str, Any]:
+        subject, _, body = one.message.partition("\n")
+        return {"id": ids.get(one.seq), "seq": one.seq, "at": one.at, "author": line(one.author), "message": line(subject),
+                "body": clean(body.strip())[:4_000], "step": subject.partition(":")[0],
+                "files": [{"path": line(path), "sign": sign} for path, sign in one.paths], "changed": one.changed}
+
+
+def _size(journal: RawJournal, digest: str) -> int | None:
+    """Bytes of a file that the journal holds as it is; None of one that is rendered anew each time."""
+    try:
+        return len(journal.blob(digest))
+    except JournalError:
+        return None
