@@ -133,11 +133,11 @@ export default {
   activations: (run, query = {}) => get("run/activations", { run, ...query }),
   conversation: (run, key, query = {}) => get("run/conversation", { run, key, ...query }),
   text: (run, digest, path) => get("run/text", { run, digest, path }),
-  artifacts: (run) => get("run/artifacts", { run }),
+  artifacts: (run, query = {}) => get("run/artifacts", { run, ...query }),
   artifact: (run, query) => get("run/artifact", { run, ...query }),
   page: (run, { name, version, path }) => `/frame?${new URLSearchParams({ run, name, version, ...(path ? { path } : {}) })}`,        // an address for a sandboxed frame
   diff: (run, query) => get("run/diff", { run, ...query }),
-  files: (run) => get("run/files", { run }),
+  files: (run, query = {}) => get("run/files", { run, ...query }),
   log: (run, query = {}) => get("run/log", { run, ...query }),
   costs: (run) => get("run/costs", { run }),
   audit: (run) => get("run/audit", { run }),

@@ -1,7 +1,7 @@
 // The components that pages share, under one name each.
 
 export { h, html } from "./vendor/preact-htm.js";
-export { Button, Confirm, Dialog, Field, Menu, Tabs } from "./parts/controls.js";
+export { Button, Choice, Confirm, Dialog, Field, Menu, Search, Tabs } from "./parts/controls.js";
 export { ago, bytes, clock, count, duration, hue, money, percent, plural } from "./parts/figures.js";
 export { Bytes, Count, Duration, Meter, Money, State, Time } from "./parts/figures.js";
 export { Empty, Loading, Problem, Table, VirtualList } from "./parts/lists.js";

@@ -2,29 +2,27 @@
 
 import { html } from "../vendor/preact-htm.js";
 import { useLoad } from "../hooks.js";
-import { Diff, Loading, Problem, count } from "../parts.js";
+import { Diff, count } from "../parts.js";
+import { Loaded } from "./loaded.js";
 
-/** How two versions differ: all of it, or path by path. */
+/** Versions `a` and `b` of an artifact, or of one file of it. */
 export function Difference({ api, run, name, a, b, path }) {
-  const { value, error, reload } = useLoad(() => api.diff(run, { name, a, b, path }), [api, run, name, a, b, path]);
-  if (error) return html`<${Problem} error=${error} retry=${reload} />`;
-  if (!value) return html`<${Loading} />`;
-  return html`<${Hunks} found=${value} label=${`${name}@${a} and ${name}@${b}`} />`;
+  const asked = useLoad(() => api.diff(run, { name, a, b, path }), [api, run, name, a, b, path]);
+  return html`<${Loaded} from=${asked}>${(found) => html`<${Hunks} found=${found} label=${`${name}@${a} and @${b}`} />`}<//>`;
 }
 
-/** {hunks, same}, or with `files: [{path, hunks, sign}]` one after the other. */
+/** {hunks, same, told?}, or of files and items {files: [{path, hunks, sign, told?}], total}. */
 export function Hunks({ found, label }) {
-  if (found.files) {
-    if (!found.files.length) return html`<p class="quiet">No difference.</p>`;
-    return html`<div class="stack">${found.files.map((file) => html`<section key=${file.path} class="panel" aria-label=${file.path}><h4 class="mono file-path diff-path">${file.path || label} <span class="quiet">${told(file)}</span></h4>
-      ${file.hunks?.length ? html`<${Diff} hunks=${file.hunks} label=${file.path} />` : html`<p class="quiet padded-text">${file.told || "Its bytes differ."}</p>`}</section>`)}</div>`;
-  }
-  return html`<p class="quiet">${told(found)}</p><div class="panel"><${Diff} hunks=${found.hunks} same=${found.same} label=${label} /></div>`;
+  if (found.same) return html`<p class="quiet">No difference.</p>`;
+  const files = found.files || [{ ...found, path: "" }];
+  return html`<div class="stack">${files.map((file) => html`<section key=${file.path} class="panel" aria-label=${file.path || label}>
+    <h4 class="diff-path"><span class="mono file-path">${file.path}</span> <span class="quiet">${changed(file)}</span></h4>
+    ${file.hunks.length ? html`<${Diff} hunks=${file.hunks} label=${file.path || label} />` : null}${file.told ? html`<p class="quiet padded-text">${file.told}</p>` : null}</section>`)}
+    ${found.total > files.length ? html`<p class="quiet">${count(found.total - files.length)} more differ.</p>` : null}</div>`;
 }
 
-function told({ hunks, same, sign }) {
-  if (same) return "";
-  const lines = (hunks || []).flatMap((hunk) => hunk.lines);
-  const number = (wanted) => lines.filter(([one]) => one === wanted).length;
-  return `${sign === "+" ? "new, " : sign === "-" ? "gone, " : ""}+${count(number("+"))} −${count(number("-"))}`;
+function changed({ hunks, sign }) {
+  const lines = hunks.flatMap((hunk) => hunk.lines);
+  const number = (wanted) => count(lines.filter(([one]) => one === wanted).length);
+  return `${sign === "+" ? "new, " : sign === "-" ? "gone, " : ""}+${number("+")} −${number("-")}`;
 }

@@ -7,7 +7,7 @@ export function useChanges(feed, reload) {
   const timer = useRef(0);
   useEffect(() => {
     const stop = feed?.subscribe((news) => {
-      if (!news.activations?.some((row) => row.ended !== null) && news.touched === undefined && !news.steps) return;
+      if (!Object.keys(news.steps || {}).length) return;
       timer.current ||= setTimeout(() => { timer.current = 0; reload(); }, 1000);
     });
     return () => { stop?.(); clearTimeout(timer.current); };

@@ -2,9 +2,10 @@
 
 import { html, useState } from "../vendor/preact-htm.js";
 import { useLoad, useTitle } from "../hooks.js";
-import { Button, Diff, Empty, Loading, Problem, State, Table, count, duration, money, plural } from "../parts.js";
+import { Button, Choice, Diff, Empty, Problem, State, Table, count, duration, money, plural } from "../parts.js";
 import { altered, go, href } from "../router.js";
 import { Hunks } from "./artifact_diff.js";
+import { Loaded } from "./loaded.js";
 import { hunksOf } from "./unified.js";
 
 export default function Compare({ api, route }) {
@@ -16,35 +17,40 @@ export default function Compare({ api, route }) {
   return html`<div class="page compare">
     <div class="page-head"><h1>Compare two runs</h1></div>
     ${listing ? html`<${Problem} error=${listing} />` : null}
-    <div class="row compare-choice"><${Choice} label="First run" value=${a} runs=${runs} other=${b} onChoose=${(name) => to({ a: name })} />
+    <div class="row compare-choice"><${Run} label="First run" value=${a} runs=${runs} other=${b} onChoose=${(name) => to({ a: name })} />
       <${Button} kind="small" label="Swap the two runs" disabled=${!(a && b)} run=${() => to({ a: b, b: a })}>⇄<//>
-      <${Choice} label="Second run" value=${b} runs=${runs} other=${a} onChoose=${(name) => to({ b: name })} /></div>
+      <${Run} label="Second run" value=${b} runs=${runs} other=${a} onChoose=${(name) => to({ b: name })} /></div>
     ${a && b ? html`<${Both} key=${`${a} ${b}`} api=${api} a=${a} b=${b} />` : html`<${Empty} title="Choose two runs"><p>Of the same SOP or of two; a fork and the run that it came from are told apart best.</p><//>`}
   </div>`;
 }
 
 /** Runs of the same SOP as the other one stand first. */
-function Choice({ label, value, runs, other, onChoose }) {
+function Run({ label, value, runs, other, onChoose }) {
   const sop = runs.find(({ run }) => run === other)?.sop;
-  const [same, rest] = [runs.filter((run) => sop && run.sop === sop), runs.filter((run) => !sop || run.sop !== sop)];
-  const option = ({ run, sop: of, state }) => html`<option key=${run} value=${run} disabled=${run === other}>${run} (${of}, ${state})</option>`;
-  return html`<label class="compare-run"><span class="quiet">${label}</span><select value=${value || ""} onChange=${(event) => onChoose(event.target.value)}>
-    <option value="">choose…</option>${value && !runs.some(({ run }) => run === value) ? html`<option value=${value}>${value}</option>` : null}
-    ${same.length ? html`<optgroup label=${`of ${sop}`}>${same.map(option)}</optgroup>` : null}${same.length && rest.length ? html`<optgroup label="others">${rest.map(option)}</optgroup>` : rest.map(option)}</select></label>`;
+  const options = (wanted) => runs.filter((run) => run.run !== other && (run.sop === sop) === wanted).map((run) => [run.run, `${run.run} (${run.sop}, ${run.state})`]);
+  const groups = [[`of ${sop}`, options(true)], [sop ? "others" : "all", options(false)]].filter(([, held]) => held.length);
+  const known = !value || runs.some(({ run }) => run === value);
+  return html`<${Choice} label=${label} class="compare-run" value=${value || ""} onChoose=${onChoose}
+    options=${[["", "choose…"], ...(known ? [] : [[value, value]]), ...groups.map(([name, held]) => ({ label: name, options: held }))]} />`;
 }
 
 function Both({ api, a, b }) {
-  const { value, error, reload } = useLoad(() => api.compare(a, b), [api, a, b]);
-  if (error) return html`<${Problem} error=${error} retry=${reload} />`;
-  if (!value) return html`<${Loading} lines=${8} />`;
-  const same = !value.sop.length && !Object.keys(value.artifacts).length && !Object.keys(value.prompts).length;
-  return html`<${Figures} found=${value} a=${a} b=${b} />
-    ${same ? html`<p class="panel padded">Both ran the same SOP, asked the same and made the same.</p>` : null}
-    <${SOP} changes=${value.sop} />
-    <${Made} api=${api} a=${a} b=${b} artifacts=${value.artifacts} />
-    <${Prompts} prompts=${value.prompts} a=${a} b=${b} />
-    <${Costs} costs=${value.costs} a=${a} b=${b} />`;
+  const asked = useLoad(() => api.compare(a, b), [api, a, b]);
+  return html`<${Loaded} from=${asked} lines=${8}>${(found) => {
+    const differ = found.artifacts.filter(({ same }) => !same);
+    const none = !found.sop.length && !differ.length && !Object.keys(found.prompts || {}).length;
+    return html`<${Figures} found=${found} a=${a} b=${b} />
+      ${none ? html`<p class="panel padded">Both ran the same SOP, asked the same and made the same.</p>` : null}
+      ${found.sop.length ? html`<section class="stack"><h2>The SOP</h2><ul class="panel padded changes">${found.sop.map((one, number) => html`<li key=${number}>${one}</li>`)}</ul></section>` : null}
+      ${differ.length ? html`<section class="stack"><h2>${plural(differ.length, "artifact differs", "artifacts differ")}</h2>${differ.map((one) => html`
+        <${Opened} key=${one.name} label=${one.name} told=${versions(one, a, b)} open=${differ.length === 1}><${MadeDiff} api=${api} a=${a} b=${b} name=${one.name} /><//>`)}</section>` : null}
+      <${Prompts} prompts=${found.prompts || {}} a=${a} b=${b} />
+      ${found.prompts_left_out ? html`<p class="quiet">So many calls are not compared prompt by prompt; <code>sop diff ${a} ${b}</code> does it.</p>` : null}
+      <${Costs} costs=${found.costs} a=${a} b=${b} />`;
+  }}<//>`;
 }
+
+const versions = (one, a, b) => (!one.a ? `in ${b} alone` : !one.b ? `in ${a} alone` : `${one.input ? "given, " : ""}@${one.a} and @${one.b}`);
 
 /** Name, value in the first, value in the second, and how they differ, for figures. */
 function Figures({ found, a, b }) {
@@ -75,25 +81,9 @@ export function change(one, two) {
   return `${part > 0 ? "+" : "−"}${(Math.abs(part) * 100).toFixed(Math.abs(part) < 0.0995 ? 1 : 0)} %`;
 }
 
-const SOP = ({ changes }) => (changes.length ? html`<section class="stack"><h2>The SOP</h2><ul class="panel padded changes">${changes.map((one, number) => html`<li key=${number}>${one}</li>`)}</ul></section>` : null);
-
-function Made({ api, a, b, artifacts }) {
-  const names = Object.keys(artifacts);
-  if (!names.length) return null;
-  return html`<section class="stack"><h2>${plural(names.length, "artifact differs", "artifacts differ")}</h2>
-    ${names.map((name) => html`<${Opened} key=${name} label=${name} told=${lines(artifacts[name])} open=${names.length === 1}><${MadeDiff} api=${api} a=${a} b=${b} name=${name} /><//>`)}</section>`;
-}
-
-function lines(text) {
-  if (typeof text !== "string") return "";
-  const all = text.split("\n").filter((line) => !/^(\+\+\+|---) /.test(line));
-  return `+${count(all.filter((line) => line[0] === "+").length)} −${count(all.filter((line) => line[0] === "-").length)}`;
-}
-
 function MadeDiff({ api, a, b, name }) {
-  const { value, error, reload } = useLoad(() => api.compareArtifact(a, b, name), [api, a, b, name]);
-  if (error) return html`<${Problem} error=${error} retry=${reload} />`;
-  return value ? html`<${Hunks} found=${value} label=${name} />` : html`<${Loading} lines=${3} />`;
+  const asked = useLoad(() => api.compareArtifact(a, b, name), [api, a, b, name]);
+  return html`<${Loaded} from=${asked} lines=${3}>${(found) => html`<${Hunks} found=${found} label=${name} />`}<//>`;
 }
 
 function Prompts({ prompts, a, b }) {

@@ -11,23 +11,15 @@ export const textOf = (text) => (typeof text === "string" ? text : text?.text ??
 
 /** The texts of a conversation in the order of the page: [id, text]. */
 export function* passages(turns, acts) {
-  for (const [place, act] of (acts || []).entries()) yield [`act/${place}`, textOf(act.text)];
+  for (const act of acts || []) yield [act.decisions ? `${act.key}/result` : `${act.key}/act`, textOf(act.text)];
   for (const turn of turns) {
     for (const [m, { parts }] of turn.messages.entries()) for (const [p, part] of parts.entries()) yield [`${turn.key}/m${m}/p${p}`, textOf(part.text)];
     if (turn.answer !== null && turn.answer !== undefined) yield [`${turn.key}/answer`, textOf(turn.answer)];
     for (const tool of turn.tools || []) {
-      yield [`${tool.key}/arguments`, argumentsText(tool.arguments)];
+      yield [`${tool.key}/arguments`, textOf(tool.arguments)];
       yield [`${tool.key}/result`, textOf(tool.result)];
     }
-    for (const [place, act] of (turn.acts || []).entries()) yield [`${turn.key}/act/${place}`, textOf(act.text)];
   }
-}
-
-/** Arguments as they are shown: a line for each, texts as they are. */
-export function argumentsText(given) {
-  if (given === null || given === undefined) return "";
-  if (typeof given !== "object" || Array.isArray(given)) return typeof given === "string" ? given : JSON.stringify(given, null, 2);
-  return Object.entries(given).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join("\n");
 }
 
 /** All places of `query`, as {id, nth}; lower and upper case are the same. */

@@ -22,12 +22,12 @@ export function beginning(text) {
 export function Passage({ id, text, run, api, kind = "mono" }) {
   const { at } = useContext(Finding);
   const [open, setOpen] = useState(false);
-  const whole = textOf(text);
+  const whole = textOf(text).replace(/^\s*\n|\s+$/g, "");
   const first = beginning(whole);
   const folded = first !== null && !open && at?.id !== id;
   if (!whole) return html`<p class="quieter">(empty)</p>`;
   return html`<div class=${`passage ${folded ? "folded" : ""}`}>
-    <${Text} text=${folded ? first : text} run=${run} api=${api} kind=${kind} paint=${(shown) => html`<${Marked} id=${id} text=${shown} />`} />
+    <${Text} text=${folded ? first : text?.cut ? { ...text, text: whole } : whole} run=${run} api=${api} kind=${kind} paint=${(shown) => html`<${Marked} id=${id} text=${shown} />`} />
     ${first === null ? null : html`<button type="button" class="button small fold" aria-expanded=${String(!folded)} onClick=${() => setOpen(folded)}>${
       folded ? `Show all ${count(whole.split("\n").length)} lines` : "Show less"}</button>`}
   </div>`;

@@ -26,8 +26,9 @@ export function Thoughts({ thoughts, onOpen, chosen }) {
   const roots = useMemo(() => treeOf(thoughts), [thoughts]);
   const [open, setOpen] = useState(true);
   const kept = thoughts.filter((thought) => thought.kept).length;
-  return html`<section class="thoughts panel" aria-label="Thoughts">
-    <div class="spread"><h3>Thoughts</h3><span class="quiet row"><span>${plural(thoughts.length, "thought")}${kept ? `, ${kept} gone on with` : ""}</span>
+  const [title, one] = thoughts.some(({ value }) => value !== null && value !== undefined) ? ["Thoughts", "thought"] : ["Branches", "branch"];
+  return html`<section class="thoughts panel" aria-label=${title}>
+    <div class="spread"><h3>${title}</h3><span class="quiet row"><span>${plural(thoughts.length, one, one === "branch" ? "branches" : "thoughts")}${kept < thoughts.length ? `, ${kept} gone on with` : ""}</span>
       <button type="button" class="button small" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>${open ? "Fold" : "Show"}</button></span></div>
     ${open ? html`<${Level} nodes=${roots} onOpen=${onOpen} chosen=${chosen} />` : null}</section>`;
 }

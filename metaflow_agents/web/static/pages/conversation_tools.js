@@ -2,23 +2,26 @@
 
 import { html } from "../vendor/preact-htm.js";
 import { Duration } from "../parts.js";
-import { argumentsText } from "./conversation_find.js";
+import { textOf } from "./conversation_find.js";
 import { Passage } from "./conversation_text.js";
 
+const STANDING = { running: "It is under way, or was cut off.", asked: "It waits for an answer." };
 const VERDICTS = { allow: ["done", "✓", "allowed"], ask: ["waiting", "◔", "a person was asked"], deny: ["failed", "✕", "denied"] };
 
 export function Tool({ tool, run, api }) {
-  const flags = [tool.refused && "not carried out", tool.staged && "dry run: not carried out", tool.error && "error"].filter(Boolean);
-  const given = argumentsText(tool.arguments);
+  const flags = [tool.refused && "not carried out", tool.staged && "dry run: not carried out", tool.error && "error",
+    tool.taken && `taken over from ${tool.taken}`].filter(Boolean);
+  const [given, result] = [textOf(tool.arguments), textOf(tool.result)];
   return html`<section class=${`tool-call ${tool.error ? "failed" : ""}`} aria-label=${`Tool ${tool.tool}`} data-key=${tool.key} id=${anchor(tool.key)}>
     <header><span class="tool-name mono">${tool.tool}</span>
       ${tool.action && tool.action !== tool.tool ? html`<span class="quiet mono tool-action">${tool.action}</span>` : null}
       ${flags.map((flag) => html`<span key=${flag} class=${`pill ${flag === "error" ? "failed" : "waiting"}`}>${flag}</span>`)}
       <span class="tool-took quiet"><${Duration} seconds=${tool.seconds} /></span></header>
-    ${given ? html`<div class="tool-given"><${Passage} id=${`${tool.key}/arguments`} text=${given} run=${run} api=${api} /></div>` : null}
+    ${given ? html`<div class="tool-given"><${Passage} id=${`${tool.key}/arguments`} text=${tool.arguments} run=${run} api=${api} /></div>` : null}
     ${(tool.decisions || []).map((one, number) => html`<${Decision} key=${number} decision=${one} />`)}
     ${tool.question ? html`<${Question} question=${tool.question} />` : null}
-    ${tool.result === null || tool.result === undefined ? html`<p class="quiet tool-result">No result is in the journal.</p>` : html`
+    ${tool.untrusted ? html`<p class="quiet">Untrusted: ${tool.untrusted}</p>` : null}
+    ${!result ? html`<p class="quiet">${STANDING[tool.state] || "It gave nothing."}</p>` : html`
       <div class="tool-result"><span class="label quiet">${tool.error ? "Error" : "Result"}</span><${Passage} id=${`${tool.key}/result`} text=${tool.result} run=${run} api=${api} /></div>`}
     ${tool.wrote?.length ? html`<p class="quiet">Wrote ${tool.wrote.map((path, number) => html`${number ? ", " : ""}<code>${path}</code>`)}</p>` : null}
   </section>`;
@@ -32,9 +35,10 @@ function Decision({ decision }) {
 
 /** What a person was asked, and what they said. */
 function Question({ question }) {
-  const said = question.given ?? question.answer;
-  return html`<div class="asked-card"><p>${question.text}</p>
-    <p class=${said ? "" : "quiet"}>${said ? html`<b>${typeof said === "string" ? said : said.told ?? argumentsText(said)}</b>${question.by ? html` <span class="quiet">by ${question.by}</span>` : null}` : "Not answered yet."}</p></div>`;
+  const { answer } = question;
+  return html`<div class="asked-card"><p class="pre">${textOf(question.text)}</p>${answer ? html`<p><b>${answer.verdict}</b>${textOf(answer.text) ? html`: ${textOf(answer.text)}` : null}
+      <span class="quiet"> ${answer.assumed ? "assumed" : `by ${answer.by}`}${answer.scope === "once" ? "" : `, for the ${answer.scope}`}</span></p>
+    ${answer.arguments ? html`<p class="pre mono">${textOf(answer.arguments)}</p>` : null}` : html`<p class="quiet">Not answered yet.</p>`}</div>`;
 }
 
 /** The id of the element that shows a call. */

@@ -2,8 +2,6 @@
 
 import { textOf } from "./conversation_find.js";
 
-export const PAGE = 40;
-
 export class Conversation {
   constructor(api, run, key, changed) {
     Object.assign(this, { api, run, key, changed });
@@ -13,6 +11,7 @@ export class Conversation {
     this.asking = null;
     this.closed = false;
     this.timer = 0;
+    this.last = 0;                      // where the last page that was asked for begins
   }
 
   /** The next offset, or null where all turns are here. */
@@ -22,10 +21,11 @@ export class Conversation {
 
   /** Asks for the turns from `offset` on. */
   load(offset = 0) {
-    this.asking ||= this.api.conversation(this.run, this.key, { offset, limit: PAGE }).then((told) => {
+    this.asking ||= this.api.conversation(this.run, this.key, { offset }).then((told) => {
       if (this.closed) return;
       const { turns, ...rest } = told;
-      this.told = rest;
+      this.told = offset ? { ...this.told, ended: rest.ended, more: rest.more, total: rest.total } : rest;
+      this.last = offset;
       this.turns = [...this.turns.slice(0, offset), ...turns.map(readable)];
       this.error = null;
     }).catch((error) => {
@@ -50,7 +50,7 @@ export class Conversation {
   soon() {
     this.timer ||= setTimeout(() => {
       this.timer = 0;
-      if (!this.closed && this.more === null) this.load(Math.max(0, Math.floor((this.turns.length - 1) / PAGE) * PAGE));
+      if (!this.closed && this.more === null) this.load(this.last);
     }, 1000);
   }
 
@@ -60,14 +60,27 @@ export class Conversation {
   }
 }
 
-/** A turn as it is shown: JSON that was answered in one line is indented. */
+/** A turn as it is shown: JSON that was answered in one line is indented, arguments stand one below the other. */
 function readable(turn) {
-  const text = textOf(turn.answer);
-  if (turn.answer?.cut || !/^\s*[{[]/.test(text) || text.includes("\n") || text.length > 100000) return turn;
+  const answer = textOf(turn.answer);
+  const value = turn.answer?.cut || answer.includes("\n") ? undefined : parsed(answer);
+  return { ...turn, answer: value === undefined ? turn.answer : JSON.stringify(value, null, 2), tools: turn.tools.map((tool) => ({ ...tool, arguments: listed(tool.arguments) })) };
+}
+
+/** {"path": "a.py", "text": "x\ny"} as lines of `path: a.py`, in which a text keeps its own lines. */
+function listed(given) {
+  const value = given?.cut ? undefined : parsed(textOf(given));
+  if (!value || Array.isArray(value)) return given;
+  const told = (one) => (typeof one !== "string" ? JSON.stringify(one) : one.includes("\n") ? `\n${one}` : one);
+  return Object.entries(value).map(([name, one]) => `${name}: ${told(one)}`).join("\n");
+}
+
+/** The object or list that a text is as JSON; undefined where it is none. */
+function parsed(text) {
   try {
-    return { ...turn, answer: JSON.stringify(JSON.parse(text), null, 2) };
+    return /^\s*[{[]/.test(text) ? JSON.parse(text) : undefined;
   } catch {
-    return turn;
+    return undefined;
   }
 }
 
@@ -77,8 +90,8 @@ export function asMarkdown({ told, turns }) {
   for (const turn of turns) {
     for (const { role, parts } of turn.messages) lines.push(`## ${role}`, ...parts.map((part) => textOf(part.text)));
     if (textOf(turn.answer)) lines.push("## answer", textOf(turn.answer));
-    for (const tool of turn.tools || []) lines.push(`### tool ${tool.tool}`, fenced(JSON.stringify(tool.arguments, null, 2)), fenced(textOf(tool.result)));
-    if (turn.error) lines.push(`**failed:** ${turn.error}`);
+    for (const tool of turn.tools || []) lines.push(`### tool ${tool.tool}`, fenced(textOf(tool.arguments)), fenced(textOf(tool.result)));
+    if (turn.error) lines.push(`**failed:** ${textOf(turn.error)}`);
   }
   return `${lines.join("\n\n")}\n`;
 }

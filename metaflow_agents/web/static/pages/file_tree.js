@@ -3,17 +3,17 @@
 import { html, useState } from "../vendor/preact-htm.js";
 import { bytes } from "../parts.js";
 
-/** {folders: Map(name → the same), files: [entry]} of entries {path, …}. */
+/** {folders: Map(name → the same), files: [entry]} of entries {path, told, bytes, note?}: `told` is the path made harmless. */
 export function folders(entries) {
   const root = { folders: new Map(), files: [] };
   for (const entry of entries) {
-    const parts = String(entry.path ?? entry.key).split("/");
+    const parts = (entry.told ?? entry.path).split("/");
     let at = root;
     for (const part of parts.slice(0, -1)) {
       if (!at.folders.has(part)) at.folders.set(part, { folders: new Map(), files: [] });
       at = at.folders.get(part);
     }
-    at.files.push({ ...entry, path: entry.path ?? entry.key, name: parts[parts.length - 1] });
+    at.files.push({ ...entry, name: parts.at(-1) });
   }
   return root;
 }
@@ -30,8 +30,8 @@ function Level({ folder, prefix, chosen, onChoose, depth, many }) {
   const files = [...folder.files].sort((a, b) => a.name.localeCompare(b.name));
   return html`<ul class="file-level">
     ${inner.map(([name, held]) => html`<${Folder} key=${`${name}/`} name=${name} folder=${held} prefix=${`${prefix}${name}/`} chosen=${chosen} onChoose=${onChoose} depth=${depth} many=${many} />`)}
-    ${files.slice(0, shown).map((file) => html`<li key=${file.path}><button type="button" class=${`file ${file.path === chosen ? "chosen" : ""}`} aria-current=${file.path === chosen ? "true" : undefined}
-      onClick=${() => onChoose(file)}><span class="cut-line">${file.name}</span>${file.told ? html`<span class="quiet file-told">${file.told}</span>` : null}<span class="quieter num">${bytes(file.bytes)}</span></button></li>`)}
+    ${files.slice(0, shown).map((file) => html`<li key=${file.path}><button type="button" class=${`file ${file.path === chosen ? "chosen" : ""}`} aria-current=${file.path === chosen ? "true" : undefined} title=${file.told ?? file.path}
+      onClick=${() => onChoose(file)}><span class="cut-line">${file.name}</span>${file.note ? html`<span class="quiet">${file.note}</span>` : null}${file.bytes === null ? null : html`<span class="quieter num">${bytes(file.bytes)}</span>`}</button></li>`)}
     ${files.length > shown ? html`<li><button type="button" class="button small" onClick=${() => setShown(shown + 2000)}>${files.length - shown} more</button></li>` : null}</ul>`;
 }
 

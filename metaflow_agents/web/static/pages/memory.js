@@ -1,8 +1,8 @@
 // What roles remember beyond a run: looked through, searched, forgotten. As `sop memory show`, `search` and `forget`.
 
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLatest, useLoad, useRows, useTitle } from "../hooks.js";
-import { Button, Confirm, Empty, Loading, Problem, Time, count, plural } from "../parts.js";
+import { announce, useLoad, useRows, useTitle } from "../hooks.js";
+import { Button, Choice, Confirm, Empty, Loading, Problem, Search, Time, count, plural } from "../parts.js";
 import { altered, go, href } from "../router.js";
 
 const PAGE = 50;
@@ -30,10 +30,12 @@ export default function Memory({ api, route }) {
     await reload();
   };
   const roles = first?.roles || [];
-  const total = first?.total ?? (role ? roles.find((one) => nameOf(one) === role)?.count : roles.reduce((sum, one) => sum + (one.count || 0), 0));
+  const total = first?.total ?? 0;
   const toggle = (key) => setChosen((before) => { const after = new Set(before); if (!after.delete(key)) after.add(key); return after; });
   return html`<div class="page memory">
-    <div class="page-head"><h1>Memory</h1>${first && (roles.length || rows.length) ? html`<${Filter} roles=${roles} role=${role} q=${q} to=${to} />` : null}</div>
+    <div class="page-head"><h1>Memory</h1>${first && (roles.length || rows.length) ? html`
+      <${Choice} label="Role" quiet class="tl-step-filter" value=${role} onChoose=${(name) => to({ role: name })} options=${[["", "every role"], ...roles.map((one) => [one.role, `${one.role} (${one.count})`])]} />
+      <${Search} label="Search memories" placeholder="Search memories…" value=${q} onSearch=${(text) => to({ q: text })} />` : null}</div>
     ${error && !first ? html`<${Problem} error=${error} retry=${reload} />` : !first ? html`<${Loading} lines=${6} />` : null}
     ${first && !rows.length ? html`<${Nothing} filtered=${!!(role || q)} clear=${() => to({ role: "", q: "" })} />` : null}
     ${rows.length ? html`<div class="spread"><p class="quiet">${q ? `${plural(rows.length, "memory", "memories")} found, the most relevant first` : `${count(total ?? rows.length)} in all, the newest first`}</p>
@@ -43,21 +45,6 @@ export default function Memory({ api, route }) {
       ${(more.of === first ? more : first).more ? html`<div class="more-button"><${Button} run=${next}>More<//></div>` : null}` : null}
     ${asking ? html`<${Forget} asking=${asking} total=${total} forget=${forget} onClose=${() => setAsking(null)} />` : null}
   </div>`;
-}
-
-const nameOf = (role) => (typeof role === "string" ? role : role.role ?? role.name);
-
-function Filter({ roles, role, q, to }) {
-  const timer = useRef(0);
-  const search = useLatest((text) => to({ q: text }));
-  useEffect(() => () => clearTimeout(timer.current), []);
-  return html`<label class="tl-step-filter"><span class="hidden">Role</span><select value=${role} onChange=${(event) => to({ role: event.target.value })}><option value="">every role</option>
-      ${roles.map((one) => html`<option key=${nameOf(one)} value=${nameOf(one)}>${nameOf(one)}${one.count === undefined ? "" : ` (${one.count})`}</option>`)}</select></label>
-    <label class="search"><span class="hidden">Search memories</span><input type="search" data-search placeholder="Search memories…" defaultValue=${q} onInput=${(event) => {
-      const text = event.target.value.trim();
-      clearTimeout(timer.current);
-      timer.current = setTimeout(() => search(text), 250);
-    }} /><kbd aria-hidden="true">/</kbd></label>`;
 }
 
 const LONG = 420;

@@ -5,7 +5,7 @@ import { announce, useLatest, useLoad, useShortcuts } from "../hooks.js";
 import { Button, Confirm, Copy, Count, Empty, Field, Loading, Problem, State, plural } from "../parts.js";
 import { go, href, within } from "../router.js";
 import { segments, words } from "./activation.js";
-import { Finding, places } from "./conversation_find.js";
+import { Finding, places, textOf } from "./conversation_find.js";
 import { Thoughts } from "./conversation_thoughts.js";
 import { anchor } from "./conversation_tools.js";
 import { Acts, Turn } from "./conversation_turn.js";
@@ -78,8 +78,7 @@ function One({ api, run, overview, feed, at, activation, select }) {
         <${Outline} turns=${turns} total=${told.total ?? turns.length} current=${at} open=${open} />
         <div class="turns">
           ${told.thoughts?.length ? html`<${Thoughts} thoughts=${told.thoughts} onOpen=${open} chosen=${at} />` : null}
-          ${told.acts?.length ? html`<div class="turn tools"><${Acts} acts=${told.acts} prefix="" run=${run} api=${api} /></div>` : null}
-          ${turns.map((turn, number) => html`<${Turn} key=${turn.key} turn=${turn} number=${number} role=${told.role} run=${run} api=${api} chosen=${at !== activation && (at === turn.key || at.startsWith(`${turn.key}/`))} />`)}
+          ${inOrder(turns, told.acts || [], more === null).map(({ turn, number, acts }) => (acts ? html`<div key=${`acts ${acts[0].seq}`} class="turn tools"><${Acts} acts=${acts} run=${run} api=${api} /></div>` : html`<${Turn} key=${`${turn.key} ${turn.try}`} turn=${turn} number=${number} before=${turns[number - 1]} role=${told.role} run=${run} api=${api} chosen=${at !== activation && (at === turn.key || at.startsWith(`${turn.key}/`))} />`))}
           ${!turns.length && !told.acts?.length ? html`<${Empty} title="Nothing was said"><p>${told.ended?.state === "reused" ? "Its result was taken over from an earlier run." : "This activation called no model, command or tool."}</p><//>` : null}
           ${more !== null ? html`<${More} conversation=${conversation} total=${told.total} />` : html`<${Ended} ended=${told.ended} run=${run} />`}
           ${error ? html`<${Problem} error=${error} retry=${() => conversation.next() ?? conversation.load(0)} />` : null}
@@ -90,13 +89,24 @@ function One({ api, run, overview, feed, at, activation, select }) {
   <//>`;
 }
 
+/** Turns and what was done beside them, by when it began; what is behind the last turn that is here waits until all are. */
+function inOrder(turns, acts, whole) {
+  const found = turns.map((turn, number) => ({ turn, number, seq: turn.seq }));
+  for (const act of acts) {
+    const at = found.findLastIndex(({ seq }) => seq < act.seq);
+    if (found[at]?.acts) found[at].acts.push(act);
+    else if (whole || at < found.length - 1) found.splice(at + 1, 0, { acts: [act], seq: act.seq });
+  }
+  return found;
+}
+
 function useConversation(api, run, key, feed) {
   const [, redraw] = useReducer((number) => number + 1, 0);
   const conversation = useMemo(() => new Conversation(api, run, key, redraw), [api, run, key]);
   useEffect(() => {
     conversation.load(0);
     const stop = feed?.subscribe((news) => {
-      if (news.touched === null || news.touched?.includes(key) || news.activations?.some((row) => row.key === key)) conversation.soon();
+      if ((news.touched ?? [key]).includes(key)) conversation.soon();
     });
     return () => { stop?.(); conversation.close(); };
   }, [conversation]);
@@ -134,10 +144,10 @@ function Head({ told, turns, conversation, open, overview, live, onFork }) {
   const [tokensIn, tokensOut] = ["tokens_in", "tokens_out"].map((name) => turns.reduce((sum, turn) => sum + (turn[name] || 0), 0));
   const whole = conversation.more === null;
   return html`<header class="conversation-head">
-    <div class="row"><h2>${words(told)}</h2>${told.ended ? html`<${State} state=${told.ended.state} reason=${told.ended.error} />` : html`<${State} state="running" />`}
+    <div class="row"><h2>${words(told)}</h2>${told.ended ? html`<${State} state=${told.ended.state} reason=${textOf(told.ended.error)} />` : html`<${State} state="running" />`}
       ${told.attempts?.length > 1 ? html`<span class="row tries" role="group" aria-label="Tries">${told.attempts.map((key, number) => html`
         <${Button} key=${key} kind="small" pressed=${key === told.key} run=${() => open(key)}>try ${number + 1}<//>`)}</span>` : null}</div>
-    <p class="quiet conversation-told">${told.role ? html`<span>${told.role}</span>` : null}${told.model ? html`<span class="mono">${told.model}</span>` : null}
+    <p class="quiet conversation-told">${told.does?.kind && told.does.kind !== "role" ? html`<span>${told.does.kind} <code>${told.does.told}</code></span>` : null}${told.role ? html`<span>${told.role}</span>` : null}${told.model ? html`<span class="mono cut-line" title=${told.model}>${told.model}</span>` : null}
       <span>${plural(told.total ?? turns.length, "turn")}</span>${tokensIn ? html`<span><${Count} value=${tokensIn} /> tokens in, <${Count} value=${tokensOut} /> out${whole ? "" : " so far"}</span>` : null}</p>
     <div class="row conversation-acts">
       <${Button} kind="small" disabled=${!told.previous} title="Activation of this step before ([)" run=${() => open(told.previous)}>← Previous<//>
@@ -176,7 +186,7 @@ function Outline({ turns, total, current, open }) {
     ${turns.length < total ? html`<p class="quieter">${total - turns.length} more</p>` : null}</nav>`;
 }
 
-const gist = (turn) => (turn.tools?.length ? turn.tools.map((tool) => tool.tool).join(", ") : turn.error ? turn.error : turn.branch && !/^turn\.\d+$/.test(turn.branch) ? turn.branch : "answer");
+const gist = (turn) => (turn.tools?.length ? turn.tools.map((tool) => tool.tool).join(", ") : turn.error ? textOf(turn.error) : turn.branch && !/^turn\.\d+$/.test(turn.branch) ? turn.branch : "answer");
 
 /** Asks for the next turns when it comes into view; a button for whoever has no scrolling. */
 function More({ conversation, total }) {
@@ -192,9 +202,9 @@ function More({ conversation, total }) {
 function Ended({ ended, run }) {
   if (!ended) return null;
   return html`<footer class="conversation-end"><${State} state=${ended.state} />
-    ${ended.error ? html`<span class="complaint">${ended.error}</span>` : null}
+    ${ended.error ? html`<span class="complaint">${textOf(ended.error)}</span>` : null}
     ${ended.versions?.length ? html`<span>made ${ended.versions.map((version, number) => {
-      const [name, made] = version.split("@");
+      const [name, made] = [version.slice(0, version.lastIndexOf("@")), version.slice(version.lastIndexOf("@") + 1)];
       return html`${number ? ", " : ""}<a key=${version} href=${href("run", { run, view: "artifacts", name, version: made })}>${version}</a>`;
     })}</span>` : null}</footer>`;
 }

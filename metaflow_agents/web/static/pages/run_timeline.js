@@ -3,7 +3,7 @@
 
 import { html, useEffect, useMemo, useReducer, useRef, useState } from "../vendor/preact-htm.js";
 import { announce, useLatest, useShortcuts } from "../hooks.js";
-import { Button, Empty, Loading, Problem, count, duration, plural } from "../parts.js";
+import { Button, Choice, Empty, Loading, Problem, Search, count, duration, plural } from "../parts.js";
 import { Chart } from "./timeline_chart.js";
 import { Detail } from "./timeline_detail.js";
 import { Rows } from "./timeline_rows.js";
@@ -92,7 +92,7 @@ function useRowsOf(api, run, filter, feed) {
   }), [api, run, filter]);
   useEffect(() => {
     rows.load(0);
-    const stop = feed?.subscribe((told) => rows.hear(told));
+    const stop = feed?.subscribe(({ touched }) => touched?.length === 0 || rows.soon());
     return () => { stop?.(); rows.close(); };
   }, [rows]);
   useEffect(() => () => cancelAnimationFrame(frame.current), []);
@@ -154,31 +154,17 @@ function Tools({ filter, setFilter, counts, steps }) {
     <div class="tl-chips" role="group" aria-label="Show">${shown.map(([state, label]) => html`
       <button key=${state} type="button" class=${`chip ${state}`} aria-pressed=${String(filter.state === state)} onClick=${() => setFilter({ ...filter, state })}>
         ${label}${counts ? html` <span class="num">${count(counts[state || "all"] ?? 0)}</span>` : null}</button>`)}</div>
-    <label class="tl-step-filter"><span class="hidden">Step</span><select value=${filter.step} onChange=${(event) => setFilter({ ...filter, step: event.target.value })}>
-      <option value="">every step</option>${steps.map((step) => html`<option key=${step} value=${step}>${step}</option>`)}</select></label>
-    <${Search} value=${filter.q} onSearch=${(q) => setFilter({ ...filter, q })} />
+    <${Choice} label="Step" quiet class="tl-step-filter" value=${filter.step} onChoose=${(step) => setFilter({ ...filter, step })} options=${[["", "every step"], ...steps.map((step) => [step, step])]} />
+    <${Search} label="Find an activation" placeholder="Item, role, error…" value=${filter.q} onSearch=${(q) => setFilter({ ...filter, q })} />
   </div>`;
-}
-
-function Search({ value, onSearch }) {
-  const timer = useRef(0);
-  const search = useLatest(onSearch);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  return html`<label class="search"><span class="hidden">Find an activation</span>
-    <input type="search" data-search placeholder="Item, role, error…" defaultValue=${value} onInput=${(event) => {
-      const text = event.target.value;
-      clearTimeout(timer.current);
-      timer.current = setTimeout(() => search(text.trim()), 200);
-    }} /><kbd aria-hidden="true">/</kbd></label>`;
 }
 
 /** What the run had to wait for, and what more at once would have changed. */
 function Path({ head, now }) {
-  if (!head?.critical?.size) return html`<p class="tl-told quiet"> </p>`;
-  const saved = head.saved > Math.max(0.05, now * 0.005);
-  return html`<p class="tl-told quiet"><span class="tl-diamond" aria-hidden="true">◆</span> Critical path: ${plural(head.critical_total ?? head.critical.size, "activation")}.
-    ${saved ? html` More at once would have saved <b class="num">${duration(head.saved)}</b> of <span class="num">${duration(now)}</span>.`
-      : " More at once would have saved nothing: each waited for the one before it."}</p>`;
+  const number = head?.critical_total ?? 0;
+  const saved = head?.saved > Math.max(0.05, now * 0.005) ? head.saved : 0;
+  return html`<p class="tl-told quiet">${number > 1 ? html`<span class="tl-diamond" aria-hidden="true">◆</span> Critical path: ${plural(number, "activation")}.
+    More at once would have saved ${saved ? html`<b class="num">${duration(saved)}</b> of <span class="num">${duration(now)}</span>` : "nothing"}.` : null}</p>`;
 }
 
 function Nothing({ filtered, live, clear }) {

@@ -1,9 +1,9 @@
-// The rows of the time line: pages of the list of activations, asked for when they come into view, and kept up to date by what the
-// run's stream says. Nothing here draws.
+// The rows of the time line: pages of the list of activations, asked for when they come into view, and again once the run's stream
+// says that something changed. Nothing here draws.
 
 export const PAGE = 100;
 const KEPT = 40;                        // pages: what was seen longest ago is asked for again when it is seen again
-const AGAIN = 1000;                     // milliseconds between two looks at what is in view of a run that goes on
+const AGAIN = 700;                      // milliseconds between two looks at what is in view of a run that goes on
 
 /** The rows of one run under one filter, {step, state, q}. `changed()` is called when something may have to be drawn again. */
 export class Rows {
@@ -16,7 +16,6 @@ export class Rows {
     this.asked = new Map();             // number of the page → the promise of its rows
     this.places = new Map();            // key → place in the list
     this.stale = new Set();             // pages of which something changed: asked for again when they are in view
-    this.early = [];                    // rows that the stream told before the first page was there
     this.closed = false;
     this.timer = 0;
   }
@@ -48,11 +47,10 @@ export class Rows {
     const asked = this.api.activations(this.run, { ...given, offset: page * PAGE, limit: PAGE }).then((told) => {
       if (this.closed) return;
       const { rows, total, ...head } = told;
-      this.total = Math.max(total, this.filtered ? 0 : this.total);
+      this.total = total;
       this.head = { ...head, critical: new Set(head.critical || []) };
       this.error = null;
       this.keep(page, rows);
-      this.merge(this.early.splice(0));
     }).catch((error) => {
       if (!this.closed) this.error = error;
     }).finally(() => {
@@ -75,33 +73,7 @@ export class Rows {
     }
   }
 
-  /** What the stream told: rows that changed and how many there are by now, or only that something changed. */
-  hear({ activations, touched, total }) {
-    if (this.closed) return;
-    if (touched !== undefined || this.filtered) this.soon();
-    if (this.filtered || !activations?.length) return;
-    if (this.head === null) this.early.push(...activations);
-    else this.merge(activations, total);
-  }
-
-  merge(rows, total = 0) {
-    for (const row of rows) {
-      const place = row.n ?? this.places.get(row.key) ?? this.total;
-      const page = Math.floor(place / PAGE);
-      const held = this.pages.get(page);
-      this.total = Math.max(this.total, place + 1);
-      if (held && place - page * PAGE <= held.length) held[place - page * PAGE] = row;
-      else if (!held && place === page * PAGE) this.keep(page, [row]);
-      else this.stale.add(page);        // something between is missing
-      this.places.set(row.key, place);
-    }
-    this.total = Math.max(this.total, total);
-    if (!rows.length) return;
-    this.soon();
-    this.changed();
-  }
-
-  /** Before long what is in view is asked for again: with it come the counts and the critical path. */
+  /** Something changed: before long what is in view is asked for again, and with it the counts and the critical path. */
   soon() {
     this.timer ||= setTimeout(() => {
       this.timer = 0;

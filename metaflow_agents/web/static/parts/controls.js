@@ -133,3 +133,24 @@ export function Field({ label, told, error, required, children }) {
     ${error ? html`<p class="complaint" id=${`${id}-error`} role="alert">${error}</p>` : null}
   </div>`;
 }
+
+/** A list to choose from, its label before it or, with `quiet`, for screen readers alone. `options`: [[value, text]], or {label, options}. */
+export function Choice({ label, value, options, onChoose, quiet, class: extra = "" }) {
+  const one = (option) => (option.options ? html`<optgroup key=${option.label} label=${option.label}>${option.options.map(one)}</optgroup>`
+    : html`<option key=${option[0]} value=${option[0]}>${option[1]}</option>`);
+  return html`<label class=${`choice ${extra}`}><span class=${quiet ? "hidden" : "quiet"}>${label}</span>
+    <select value=${value} onChange=${(event) => onChoose(event.target.value)}>${options.map(one)}</select></label>`;
+}
+
+/** A field that searches once somebody stopped typing for a moment; the key / goes there. */
+export function Search({ label, placeholder = label, value = "", onSearch }) {
+  const timer = useRef(0);
+  const latest = useRef(onSearch);
+  latest.current = onSearch;
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return html`<label class="search"><span class="hidden">${label}</span><input type="search" data-search placeholder=${placeholder} defaultValue=${value} onInput=${(event) => {
+    const text = event.target.value.trim();
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => latest.current(text), 200);
+  }} /><kbd aria-hidden="true">/</kbd></label>`;
+}
