@@ -67,25 +67,26 @@ def load_sop(name_or_path: str | Path, *, start: Path | None = None) -> LoadedSO
     return reading.loaded
 
 
-def read_sop(name_or_path: str | Path, *, start: Path | None = None) -> Reading:
+def read_sop(name_or_path: str | Path, *, start: Path | None = None, text: bytes | None = None) -> Reading:
     """Like `load_sop`, but problems inside files are returned. Raises SOPNotFound where there is no such SOP.
 
-    `start` is the folder from which names are looked for (default: the current one).
+    `start` is the folder from which names are looked for (default: the current one). `text` takes the place of the SOP's own
+    file, as an editor holds it before it is saved; all other files are read where they lie.
     """
     start = start or Path.cwd()
     path = library.find_sop(name_or_path, start)
-    return _Loading(path, start).reading()
+    return _Loading(path, start, text=text).reading()
 
 
 class _Loading:
     """One loading: what was read so far, and what was wrong."""
 
-    def __init__(self, path: Path, start: Path, above: tuple[Path, ...] = ()) -> None:
+    def __init__(self, path: Path, start: Path, above: tuple[Path, ...] = (), text: bytes | None = None) -> None:
         self.start, self.folder = start, path.parent
         self.above = (*above, path.resolve())
         self.files = attached.ResourceFiles(start)
         self.problems = self.files.problems
-        text = library.read_bytes(path)
+        text = library.read_bytes(path) if text is None else text
         self.entry = self.files.shown(path)
         self.document = read_yaml(text, self.entry)
         self.files.add(self.document)
