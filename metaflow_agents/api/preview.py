@@ -15,6 +15,7 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, tokens_of
 from metaflow_agents.runtime.handle import RunResult
 from metaflow_agents.runtime.prepare import prepare
+from metaflow_agents.runtime.prepared import Prepared
 from metaflow_agents.schema.address import Address, address_of, alike, lies_in, parse_address
 from metaflow_agents.schema.event import Reserved
 from metaflow_agents.schema.keys import activations_in, steps_in
@@ -66,15 +67,17 @@ class Rehearsed:
         return parts
 
 
-async def rehearse(sop: str | Path, step: str, *, inputs: Mapping[str, Any], given: Mapping[str, Any]) -> list[Rehearsed]:
+async def rehearse(sop: str | Path | Prepared, step: str, *, inputs: Mapping[str, Any],
+                   given: Mapping[str, Any]) -> list[Rehearsed]:
     """The first request of each activation of a step's first firing, or of that which an address names: `write[ann]`,
     `write@2`, `chapters[one]/write` in a sub-SOP, which gets the inputs that the walk leads to.
 
+    `sop`: a file, a name, or what was prepared with the model `dry` and no workspace.
     `given`: artifact (`chapters/text` in a sub-SOP) → value in place of the dry one. Raises SOPNotFound, SOPInvalid, and
     UsageError for a step that is unknown, asks no model, or is not reached.
     """
     address = _address(step)
-    prepared = prepare(sop, model="dry", workspace=None)
+    prepared = sop if isinstance(sop, Prepared) else prepare(sop, model="dry", workspace=None)
     program, outer = prepared.program, address[0]
     step_at(program, address)
     async with start(prepared, inputs=inputs, given=given,

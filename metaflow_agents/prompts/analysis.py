@@ -99,7 +99,8 @@ def _in_template(error: BaseException, text: str) -> Finding:
 def _gathered(walker: Walker, shape: Shape) -> Analysis:
     found = walker.inference
     findings = sorted(found.findings, key=lambda finding: (finding.line, finding.column))
-    return Analysis(tuple(findings), frozenset(found.names), shape, frozenset(found.histories), frozenset(found.paths))
+    return Analysis(tuple(findings), frozenset(found.names), shape, frozenset(found.histories), frozenset(found.paths),
+                    frozenset(found.uses))
 
 
 @lru_cache(maxsize=512)

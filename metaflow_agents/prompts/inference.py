@@ -21,7 +21,7 @@ from metaflow_agents.prompts.filter_shapes import (
     item_of,
 )
 from metaflow_agents.prompts.filtering import Filtering, constant
-from metaflow_agents.prompts.findings import Finding
+from metaflow_agents.prompts.findings import Finding, NameUse
 from metaflow_agents.prompts.operations import LOOP_FIELDS
 from metaflow_agents.prompts.positions import place
 from metaflow_agents.prompts.scopes import Bound, Function, MacroModule, TemplateScopes
@@ -54,6 +54,7 @@ class Inference:
         self.names: set[str] = set()
         self.paths: set[tuple[str, ...]] = set()
         self.histories: set[str] = set()
+        self.uses: set[NameUse] = set()
         filters = Filtering(self)
         self.reading: dict[type[nodes.Node], Callable[[Any], Bound]] = {
             nodes.Name: self._name, nodes.Getattr: self._getattr, nodes.Getitem: self._getitem, nodes.Call: self._call,
@@ -66,12 +67,19 @@ class Inference:
     def report(self, code: str, message: str, mend: str, node: nodes.Node, word: str = "") -> None:
         """A finding at a node; with `word`, at its first occurrence from there on that line."""
         line, column = place(node.lineno)
-        if word and 0 < line <= len(self.lines):
-            found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search(self.lines[line - 1], max(column - 1, 0))
-            column = found.start() + 1 if found else column
+        if word:
+            column = self._word(word, node)[1] or column
         finding = Finding(code, message, mend, line, column)
         if len(self.findings) < MAX_FINDINGS and finding not in self.findings:
             self.findings.append(finding)
+
+    def _word(self, word: str, node: nodes.Node) -> tuple[int, int]:
+        """Where a word stands first from a node on, on the node's line; column 0 where it does not."""
+        line, column = place(node.lineno)
+        if not 0 < line <= len(self.lines):
+            return line, 0
+        found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search(self.lines[line - 1], max(column - 1, 0))
+        return line, found.start() + 1 if found else 0
 
     # --- reading
 
@@ -108,12 +116,14 @@ class Inference:
         if given is not None:
             self.names.add(node.name)
             self.paths.add((node.name,))
+            self.uses.add(NameUse("name", node.name, *place(node.lineno)))
             return given
         if node.name in _ALWAYS:
             return _ALWAYS[node.name]
         if node.name == "history":
             return Function(ANY, ("name",))
         self.names.add(node.name)
+        self.uses.add(NameUse("name", node.name, *place(node.lineno)))
         self.report(*name_fault(node.name, self.scopes), node)
         return ANY
 
@@ -140,6 +150,8 @@ class Inference:
         before = set(self.paths) if path else set()
         base = self.bound(node.node)
         if path:
+            if len(path) == 3 and path[:2] == ("run", "inputs"):
+                self.uses.add(NameUse("input", path[2], *self._word(path[2], node)))
             inner = self._chain(node.node)
             if inner is not None and inner not in before:
                 self.paths.discard(inner)
@@ -250,6 +262,7 @@ class Inference:
             self.report("unknown-name", "`history` takes the name of an artifact, as a text", "write `history('name')`", node)
             return ANY
         self.histories.add(name)
+        self.uses.add(NameUse("history", name, *self._word(name, node.args[0])))
         given = self.scopes.given.get(name)
         if given is None:
             self.report("unknown-name", f"there is no `{name}` here whose history could be read",

@@ -40,6 +40,16 @@ class Document:
         """How many parts of the path exist."""
         return self._walk(path)[1]
 
+    def node(self, *path: str | int) -> PositionNode | None:
+        """The value at a path, with its characters; None where nothing is written there."""
+        node, reached, _ = self._walk(path)
+        return node if reached == len(path) else None
+
+    def key_node(self, *path: str | int) -> PositionNode | None:
+        """The key of the value at a path; None where nothing is written there, or it is an item of a list."""
+        _, reached, key = self._walk(path)
+        return key if reached == len(path) else None
+
     def at(self, *path: str | int) -> tuple[int, int]:
         """Where the value begins."""
         node = self._walk(path)[0]

@@ -71,13 +71,15 @@ def load_sop(name_or_path: str | Path, *, start: Path | None = None) -> LoadedSO
     return reading.loaded
 
 
-def read_sop(name_or_path: str | Path, *, start: Path | None = None) -> Reading:
+def read_sop(name_or_path: str | Path, *, start: Path | None = None, text: bytes | None = None) -> Reading:
     """Like `load_sop`, but problems inside files are returned. Raises SOPNotFound where there is no such SOP.
 
-    `start` is the folder from which names are looked for (default: the current one).
+    `start` is the folder from which names are looked for (default: the current one). `text` takes the place of the SOP's own
+    file, as an editor holds it before it is saved; all other files are read where they lie.
     """
     start = start or Path.cwd()
-    return _Loading(library.sop_file(name_or_path, start), start).reading()
+    file = library.sop_file(name_or_path, start)
+    return _Loading(file if text is None else file._replace(data=text), start).reading()
 
 
 class _Loading:

@@ -76,8 +76,8 @@ class CommitFold:
     """What the commits so far amount to. `held`: artifact → path → digest, as the last commit has it."""
 
     def __init__(self, blob: Callable[[str], bytes]) -> None:
-        self._versions = _Versions()
-        self._blob, self._values = blob, Values(blob, self._versions)
+        self.versions = _Versions()
+        self._blob, self._values = blob, Values(blob, self.versions)
         self._firings: dict[str, StepFiring] = {}
         self.held: dict[str, Mapping[str, str]] = {}
         self._run = self._entry = ""
@@ -98,7 +98,7 @@ class CommitFold:
         if not changes:
             return None
         self._take_program(event)
-        artifacts = [name for name in self._program.sop.artifacts if self._versions.version(name)]
+        artifacts = [name for name in self._program.sop.artifacts if self.versions.version(name)]
         gone = {path for name in self.held.keys() - set(artifacts) for path in self.held.pop(name)}
         written, deleted, notes = self._changed(artifacts)
         return Commit(seq, event["at"], wording.PERSON, wording.changed(changes, notes, seq),
@@ -119,7 +119,7 @@ class CommitFold:
         """Versions exist from here on: those that were given, or those of a firing."""
         versions = event.get("versions", ())
         for version in versions:
-            self._versions.made.setdefault(version["artifact"], []).append(version["payload"])
+            self.versions.made.setdefault(version["artifact"], []).append(version["payload"])
         firing = None if event.get("firing") is None else self._firings.pop(event["firing"])
         if not is_commit(event):
             return None
@@ -136,14 +136,14 @@ class CommitFold:
 
     def on_documented(self, seq: int, event: Raw) -> Commit:
         """A version has other documents from here on."""
-        self._versions.made[event["artifact"]][event["number"] - 1] = event["payload"]
+        self.versions.made[event["artifact"]][event["number"] - 1] = event["payload"]
         written, deleted, notes = self._changed([event["artifact"]])
         name = f"{event['artifact']}@{event['number']}"
         return Commit(seq, event["at"], wording.PERSON, wording.documented(name, notes, seq), written, deleted)
 
     def _take_program(self, event: Raw) -> None:
         self._program = _program(self._blob(event["compiled"]))
-        self._tree = Tree(self._program, self._values, self._versions, self._run)
+        self._tree = Tree(self._program, self._values, self.versions, self._run)
 
     def _changed(self, artifacts: Sequence[str]) -> tuple[dict[str, Leaf], frozenset[str], list[str]]:
         """What the latest versions of these artifacts change: files written, paths deleted, and what has to be said."""
@@ -155,7 +155,7 @@ class CommitFold:
                 continue                                    # an input: what was given is not what the run made
             before = self.held.get(name, {})
             try:
-                held, changed = self._tree.changes(name, self._versions.payload(name) or "", before)
+                held, changed = self._tree.changes(name, self.versions.payload(name) or "", before)
             except ExpressionError as error:                # the folder could not be written either, and the run stopped there
                 notes.append(f"Its file is not written: {error}")
                 continue
