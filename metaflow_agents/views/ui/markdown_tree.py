@@ -55,7 +55,11 @@ def _inline(state: StateCore) -> None:
     """
     until = monotonic() + _SECONDS
     for token in state.tokens:
-        if token.type == "inline" and len(token.content) <= _LONGEST_PARAGRAPH and monotonic() < until:
+        if token.type != "inline":
+            continue
+        if len(token.content) > _LONGEST_PARAGRAPH or monotonic() > until:
+            token.children = None
+        else:
             token.children = []
             state.md.inline.parse(token.content, state.md, state.env, token.children)
 
