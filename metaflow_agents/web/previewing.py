@@ -10,8 +10,9 @@ from typing import Any
 
 from metaflow_agents.api.preview import Rehearsed, rehearse
 from metaflow_agents.errors import SOPInvalid, UsageError
-from metaflow_agents.runtime.prepare import check
-from metaflow_agents.runtime.prepared import Choices, Prepared, ready
+from metaflow_agents.runtime.checking import check
+from metaflow_agents.runtime.prepare import ready
+from metaflow_agents.runtime.prepared import Choices, Prepared
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.minimal_example import SmallestUnknown, smallest
 from metaflow_agents.schema.program import Program
