@@ -279,8 +279,8 @@ async def with_export(task: str, url: str, folder: Path, count: int) -> dict[str
 async def _exported(model: str, collector: str, folder: Path, count: int, name: str) -> tuple[int, float]:
     """Calls, and processor seconds of the thread."""
     from metaflow_agents import start
+    from metaflow_agents.api.telemetry import exporting, live, target_of
     from metaflow_agents.settings import Settings
-    from metaflow_agents.telemetry import exporting, live, target_of
 
     took = 0.0
 

@@ -40,7 +40,7 @@ class Settings:
     SOP_CONTAINER_IMAGE, and `container_environment` what that program gets; `command_environment` is
     what commands of `run:` get of the user's environment;
     `pip_environment` is what pip gets: where the index is and how it is reached; `cache` the folder of what can be made again;
-    `otel` are OpenTelemetry's own variables, which `telemetry/target.py` reads.
+    `otel` are OpenTelemetry's own variables, which `api/telemetry/target.py` reads.
     `no_color` follows https://no-color.org: set and not empty. `configuration` is the user's own file, there or not,
     and `state` the folder of what is kept between runs outside of workspaces
     (https://specifications.freedesktop.org/basedir-spec/latest/). Keys of endpoints are left out of `repr` and comparisons.

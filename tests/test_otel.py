@@ -37,9 +37,9 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Resumed
 from metaflow_agents.settings import Settings
-from metaflow_agents.telemetry import Target, exporting, live, target_of, wire
-from metaflow_agents.telemetry.exporter import Exporter, export_whole
-from metaflow_agents.telemetry.note import Note
+from metaflow_agents.api.telemetry import Target, exporting, live, target_of, wire
+from metaflow_agents.api.telemetry.exporter import Exporter, export_whole
+from metaflow_agents.api.telemetry.note import Note
 from metaflow_agents.views.spans import Spans, names
 
 SOP = Path(sys.executable).with_name("sop")
@@ -313,7 +313,7 @@ def test_a_note_that_can_not_be_written_is_told(folder: Path, otlp: Collector, c
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("metaflow_agents.telemetry.note.write_whole", full)
+    monkeypatch.setattr("metaflow_agents.api.telemetry.note.write_whole", full)
     assert command(["run", "desk.yaml", "--otel", otlp.url]) == 0
     complete(otlp, journal_of())
     assert "can't be noted beside the journal (No space left on device)" in capsys.readouterr().err
@@ -375,7 +375,7 @@ def test_a_run_that_is_killed_at_random_moments_is_one_trace_without_a_span_twic
 
 DIES = """
 import os, signal, sys
-from metaflow_agents.telemetry.note import Note
+from metaflow_agents.api.telemetry.note import Note
 write, left = Note.write, int(sys.argv[1])
 def dying(self, trace, sent):
     global left

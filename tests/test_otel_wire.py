@@ -17,7 +17,7 @@ from opentelemetry.proto.metrics.v1 import metrics_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 from otlp_collector import told
 
-from metaflow_agents.telemetry import wire
+from metaflow_agents.api.telemetry import wire
 from metaflow_agents.views.spans import names
 from metaflow_agents.views.spans.metrics import Histogram, Point
 from metaflow_agents.views.spans.span import Span, SpanEvent

@@ -42,7 +42,7 @@ from metaflow_agents.views.wording import amount, listed
 from metaflow_agents.views.writing import Writing
 
 if TYPE_CHECKING:
-    from metaflow_agents.telemetry import Target
+    from metaflow_agents.api.telemetry import Target
 
 _KILLED = 130               # exit status of a process that was interrupted
 _HEARD = 0.5                # seconds in which the loop has to hear that it is to stop
@@ -142,7 +142,7 @@ async def _exported(going: Run, otel: Target | None, face: Face, late: list[str]
     if otel is None:
         yield
         return
-    from metaflow_agents.telemetry import exporting
+    from metaflow_agents.api.telemetry import exporting
 
     def tell(text: str) -> None:
         face.note(text)

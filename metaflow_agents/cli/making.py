@@ -136,11 +136,11 @@ def _data_set(names: list[str], kind: str, file: Path | None, recording: Path | 
 
 
 def _telemetry(names: list[str], endpoint: str, content: bool, workspace: Path) -> int:
+    from metaflow_agents.api.telemetry import target_of
+    from metaflow_agents.api.telemetry.exporter import export_whole
     from metaflow_agents.journal.lock import refuse_busy
     from metaflow_agents.journal.places import journal_path
     from metaflow_agents.settings import Settings
-    from metaflow_agents.telemetry import target_of
-    from metaflow_agents.telemetry.exporter import export_whole
     from metaflow_agents.views.wording import amount
 
     settings = Settings.read()

@@ -14,7 +14,7 @@ from metaflow_agents.cli.output import say
 from metaflow_agents.errors import UsageError
 
 if TYPE_CHECKING:
-    from metaflow_agents.telemetry import Target
+    from metaflow_agents.api.telemetry import Target
 
 WORKSPACE = Path("workspace")
 
@@ -96,7 +96,7 @@ def collector(endpoint: str | None, *, content: bool) -> Target | None:
     if endpoint is None and not settings.otel:
         found = None
     else:
-        from metaflow_agents.telemetry import target_of
+        from metaflow_agents.api.telemetry import target_of
 
         try:
             found = target_of(endpoint, settings, content=content)

@@ -30,8 +30,8 @@ _SAMPLE = "a sample, since no path was given\n"
 
 def previewed(reading: Reading, step: str, values: tuple[Mapping[str, Any], Mapping[str, Any]], site: Site) -> dict[str, Any]:
     """{sent: [{key, role, tokens, parts, messages, tools}], more, stood_in}: `MOST` of a step's activations, how many more
-    there are, and the inputs for which a stand-in was taken. `values`: inputs (of a file or a folder its path, or path → text), and
-    artifacts that stand in for work.
+    there are, and the inputs for which a stand-in was taken. `values`: inputs (of a file or a folder its path, or path → text),
+    and artifacts that stand in for work.
 
     Raises SOPInvalid, UsageError.
     """

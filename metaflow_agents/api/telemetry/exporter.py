@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from metaflow_agents.api.telemetry import wire
+from metaflow_agents.api.telemetry.note import Note
+from metaflow_agents.api.telemetry.sender import Sender, Sent
+from metaflow_agents.api.telemetry.target import Target
 from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Event, Resumed, RunOpened
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
-from metaflow_agents.telemetry import wire
-from metaflow_agents.telemetry.note import Note
-from metaflow_agents.telemetry.sender import Sender, Sent
-from metaflow_agents.telemetry.target import Target
 from metaflow_agents.tools.secrets import Secrets
 from metaflow_agents.views.spans import Content, Span, Spans
 from metaflow_agents.views.spans.identity import trace_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metaflow_agents.telemetry.live import exporting
-from metaflow_agents.telemetry.target import Target, target_of
+from metaflow_agents.api.telemetry.live import exporting
+from metaflow_agents.api.telemetry.target import Target, target_of
 
 __all__ = ["Target", "exporting", "target_of"]

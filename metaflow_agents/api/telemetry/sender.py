@@ -10,8 +10,8 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from metaflow_agents.telemetry import wire
-from metaflow_agents.telemetry.target import Signal, Target
+from metaflow_agents.api.telemetry import wire
+from metaflow_agents.api.telemetry.target import Signal, Target
 
 _LATER = frozenset({408, 429, 502, 503, 504})
 _MOST_ANSWER = 64 * 1024

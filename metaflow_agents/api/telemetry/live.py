@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from metaflow_agents.api.telemetry.exporter import BATCH, Exporter, Tell
+from metaflow_agents.api.telemetry.target import Target
 from metaflow_agents.errors import raised
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Event
 from metaflow_agents.settings import Settings
-from metaflow_agents.telemetry.exporter import BATCH, Exporter, Tell
-from metaflow_agents.telemetry.target import Target
 
 _MOST = 4096                # events in the queue
 _MANY = 2048                # with so many the thread is woken
