@@ -7,10 +7,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from starlette.responses import Response
-
 from metaflow_agents.cli.told import hide_secrets
-from metaflow_agents.errors import SOPNotFound, UsageError
+from metaflow_agents.errors import UsageError
 from metaflow_agents.runtime.prepare import check
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop import library
@@ -151,5 +149,6 @@ def _reading(asked: Asked, path: Path, text: str) -> Reading:
     return read_sop(path, start=asked.site.folder, text=_bytes(text))
 
 
-routes = [get("/api/sop", page), post("/api/sop/check", checked), post("/api/sop/edit", edited), post("/api/sop/complete", completed),
-          post("/api/sop/diff", difference), post("/api/sop/save", saved), post("/api/sop/preview", preview)]
+routes = [get("/api/sop", page), post("/api/sop/check", checked), post("/api/sop/edit", edited),
+          post("/api/sop/complete", completed), post("/api/sop/diff", difference), post("/api/sop/save", saved),
+          post("/api/sop/preview", preview)]
