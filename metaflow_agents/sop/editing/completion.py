@@ -21,7 +21,6 @@ from metaflow_agents.sop.editing.cursor import MARK, Cursor, cursor_at
 from metaflow_agents.sop.editing.texts import texts_of
 from metaflow_agents.sop.editor_schema import sop_schema
 from metaflow_agents.sop.load import LoadedSOP
-from metaflow_agents.sop.places import Path
 
 MOST = 80
 _FIRST = ("role", "needs", "wants", "sees", "makes", "task", "when", "foreach", "rounds", "steps", "artifacts", "schema", "profile", "goal")

@@ -7,10 +7,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from starlette.responses import Response
-
 from metaflow_agents.cli.told import hide_secrets
-from metaflow_agents.errors import SOPNotFound, UsageError
+from metaflow_agents.errors import UsageError
 from metaflow_agents.runtime.prepare import check
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop import library
