@@ -67,7 +67,8 @@ class Rehearsed:
         return parts
 
 
-async def rehearse(sop: str | Path | Prepared, step: str, *, inputs: Mapping[str, Any], given: Mapping[str, Any]) -> list[Rehearsed]:
+async def rehearse(sop: str | Path | Prepared, step: str, *, inputs: Mapping[str, Any],
+                   given: Mapping[str, Any]) -> list[Rehearsed]:
     """The first request of each activation of a step's first firing, or of that which an address names: `write[ann]`,
     `write@2`, `chapters[one]/write` in a sub-SOP, which gets the inputs that the walk leads to.
 

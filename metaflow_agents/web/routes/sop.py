@@ -149,5 +149,6 @@ def _reading(asked: Asked, path: Path, text: str) -> Reading:
     return read_sop(path, start=asked.site.folder, text=_bytes(text))
 
 
-routes = [get("/api/sop", page), post("/api/sop/check", checked), post("/api/sop/edit", edited), post("/api/sop/complete", completed),
-          post("/api/sop/diff", difference), post("/api/sop/save", saved), post("/api/sop/preview", preview)]
+routes = [get("/api/sop", page), post("/api/sop/check", checked), post("/api/sop/edit", edited),
+          post("/api/sop/complete", completed), post("/api/sop/diff", difference), post("/api/sop/save", saved),
+          post("/api/sop/preview", preview)]
