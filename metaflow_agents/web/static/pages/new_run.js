@@ -36,7 +36,7 @@ function Sops({ api, workspace }) {
     ${error ? html`<${Problem} error=${error} title="The demo did not start" />` : null}
     <div class="stack" ref=${frame}>${groups.map(([title, sops]) => html`<h2 key=${title}>${title}</h2><ul class="sops panel">${sops.map((sop) => html`
       <li key=${sop.file} data-row><div><a class="sop-name" href=${href("new", { file: sop.file })}>${sop.name}</a>
-          ${" "}<span class="quieter mono" title=${sop.file}>${sop.file.startsWith(home) ? sop.file.slice(home.length) : ""}</span><p class="quiet">${sop.describes}</p></div>
+          ${" "}<span class="quieter mono" title=${sop.file}>${sop.file.startsWith(home) ? sop.file.slice(home.length) : "shipped"}</span><p class="quiet">${sop.describes}</p></div>
         <div class="row">${sop.demo ? html`<${Button} kind="small" label=${`Demo of ${sop.name}`} run=${() => demoOf(api, sop.file, setError)}>Demo<//>` : null}
           <a class="button small" href=${href("sop", { file: sop.file })} aria-label=${`Edit ${sop.name}`}>Edit</a>
           <a class="button small" href=${href("new", { file: sop.file })} aria-label=${`Run ${sop.name}`}>Run</a></div></li>`)}</ul>`)}</div>
