@@ -122,6 +122,7 @@ def test_questions_are_answered_in_the_inbox_and_the_run_goes_on(page: Any, serv
     second = page.get_by_role("article", name="Question 2 of asks")              # the run was resumed, and asks the next one
     second.get_by_label("green").check()
     second.get_by_role("button", name="Answer").click()
+    second.wait_for(state="detached")                                            # and resumed again
     visit(page, server, "#/run/asks")
     ends(page, "success")
     said = server.sop("log", "asks", "--audit")
@@ -134,11 +135,11 @@ def test_a_run_is_stopped_and_resumed(page: Any, server: Server) -> None:
     visit(page, server, "#/")
     page.get_by_role("link", name="stopped", exact=True).click()
     step(page, "review").and_(page.locator(".running")).wait_for()
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
     ends(page, "interrupted")
     until(lambda: process.poll() == 130, "the end of the process, as after Ctrl-C")
     server.open()
-    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Resume", exact=True).click()
     ends(page, "success")
     assert "4 calls" in server.sop("show", "stopped")
 
@@ -152,7 +153,7 @@ def test_a_run_is_forked_from_a_step(page: Any, server: Server, written: str) ->
     dialog.get_by_role("button", name="Fork").click()
     page.wait_for_url("**/#/run/other-way")
     ends(page, "success")
-    assert page.get_by_text("fork of").count() == 1
+    page.get_by_text("fork of").wait_for()
     assert "write@2" in server.sop("log", "other-way", "--kind", "fired")
 
 

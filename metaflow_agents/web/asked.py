@@ -22,10 +22,11 @@ from starlette.routing import Route
 from metaflow_agents.errors import JournalError, MetaflowError, UsageError, failure_of
 from metaflow_agents.journal.integrity import fault
 from metaflow_agents.journal.places import journal_path
+from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.terminal import printing
 from metaflow_agents.texts.strict_json import read
 from metaflow_agents.views.page import safe
-from metaflow_agents.web.opened import OpenRun, opened
+from metaflow_agents.web.opened import OpenRun
 from metaflow_agents.web.replies import refusal, refused, reply
 from metaflow_agents.web.site import Site
 
@@ -62,9 +63,11 @@ class Asked:
 
     @contextmanager
     def run(self, name: str = "run") -> Iterator[OpenRun]:
-        """The run that the parameter names, open for reading. Raises UsageError, JournalError."""
-        with opened(self.site.workspace, self.text(name)) as found:
-            yield found
+        """The run that the parameter names, open for reading while the request is answered. Raises UsageError, JournalError."""
+        run, workspace = self.text(name), self.site.workspace
+        program = self.site.watched.run(run).program
+        with RawJournal(journal_path(workspace, run)) as journal:
+            yield OpenRun(run, workspace, program, journal)
 
 
 Handler = Callable[[Asked], Any]

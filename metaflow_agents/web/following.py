@@ -99,10 +99,11 @@ class JournalFold:
             self._stride *= 2
 
     def _standing(self) -> Stands:
-        now, folder = time.time(), str(self.path.parent.parent / self.path.stem)
+        now, name, progress = time.time(), self.path.stem, self.progress
+        folder = str(self.path.parent.parent / name)
         if holder(self.path) not in (None, os.getpid()):        # this process has it open for a moment, to put an answer in
-            return Stands("running", "", now, folder)
-        return Stands(self.progress.outcome or "killed", self.progress.reason, now, folder)
+            return Stands("running", "", now, name, folder)
+        return Stands(progress.outcome or "killed", progress.reason, now, name, folder)
 
     def at(self, seq: int) -> tuple[Progress, Stands]:
         """How the run stood after an event."""
@@ -110,8 +111,8 @@ class JournalFold:
             if seq >= self.progress.seq:
                 return deepcopy(self.progress), self.stands
             before = next((kept for kept in reversed(self._kept) if kept.seq <= seq), None)
-            found, folder = deepcopy(before) or Progress(), self.stands.folder
+            found, now = deepcopy(before) or Progress(), self.stands
         with RawJournal(self.path) as journal:
             for number, event in journal.events(after=found.seq, until=seq):
                 found.take(number, event)
-        return found, Stands(found.outcome or "running", found.reason, found.clock.latest, folder)
+        return found, Stands(found.outcome or "running", found.reason, found.clock.latest, now.run, now.folder)

@@ -81,6 +81,11 @@ class Indexes:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._lock = RLock()
 
+    def holds(self, name: str) -> bool:
+        """Whether the run was read lately, so that its pages want to know what is new."""
+        with self._lock:
+            return name in self._kept
+
     @contextmanager
     def of(self, run: OpenRun) -> Iterator[ReadRun]:
         """The run with its index, which is nobody else's meanwhile. Raises JournalError."""

@@ -68,15 +68,13 @@ def _last(journal: Path) -> int:
 
 
 def _said(log: Path, start: int) -> str:
-    """What the command printed last, without its name before it."""
+    """Why the command ended, and what it printed before: the problems of a SOP."""
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(start if start < size else 0, size - _SAID))
         text = shown(file.read().decode("utf-8", "replace"), lines=True).strip()
-    head, found, tail = text.rpartition("\nsop: ")
-    if not found and text.startswith("sop: "):
-        return text.removeprefix("sop: ")
-    return f"{tail}\n{head}".strip() if found and "error[" in head else tail
+    before, _, why = f"\n{text}".rpartition("\nsop: ")
+    return f"{why}\n{before}".strip()
 
 
 def forked(workspace: Path, folder: Path, words: Sequence[str]) -> str:

@@ -90,7 +90,7 @@ class Listing:
         return _row(name, sop=sop, file=progress.opened.get("location", ""), state=stands.state, reason=stands.reason,
                     began=progress.clock.began, seconds=round(seconds_of(progress, stands), 3),
                     activations=progress.activations, **spent_json(progress.total), questions=len(progress.questions),
-                    forked_from=progress.forked_from or None)
+                    forked_from=progress.forked_from(name))
 
     def _sop(self, path: Path, compiled: str) -> str:
         """The name of the SOP; its secrets are masked from now on."""

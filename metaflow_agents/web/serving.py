@@ -12,7 +12,7 @@ from types import FrameType
 
 import uvicorn
 
-from metaflow_agents.cli.output import say
+from metaflow_agents.cli.output import flush, say
 from metaflow_agents.errors import UsageError
 from metaflow_agents.web.app import application
 from metaflow_agents.web.site import Site
@@ -29,11 +29,15 @@ def serve(workspace: Path, where: tuple[str, Sequence[int]], page: str, *, brows
     def address(token: str) -> str:
         return f"{site.origin}/#{page}{'?' if page else ''}token={token}"
 
+    def told(*lines: str) -> None:
+        say(lines)
+        flush()                         # who reads it by a pipe waits for the address
+
     first = address(site.sessions.issue())
-    say([f"sop ui: {first}", "  this address works once; Ctrl-C ends the server, and runs go on"])
+    told(f"sop ui: {first}", "  this address works once; Ctrl-C ends the server, and runs go on")
     if host not in ("127.0.0.1", "localhost", "::1"):
-        say([f"  it listens on {host}: who reaches it sees what is sent, which is not encrypted"])
-    site.sessions.announce = lambda token: say([f"  for another browser: {address(token)}"])
+        told(f"  it listens on {host}: who reaches it sees what is sent, which is not encrypted")
+    site.sessions.announce = lambda token: told(f"  for another browser: {address(token)}")
     if browser:
         Thread(target=webbrowser.open, args=(first,), daemon=True).start()
     site.uploads.sweep()

@@ -1,4 +1,4 @@
-"""A SOP's file as the page edits it: read with its digest, written as one whole, never over what somebody else wrote meanwhile."""
+"""A SOP's file as the page edits it: read with its digest, written as one whole, never over what others wrote meanwhile."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def open_file(path: Path, folder: Path) -> SOPFile:
     try:
         text = in_lines(data)
     except UnicodeDecodeError as error:
-        return SOPFile(path, data, data.decode(errors="replace"), f"byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8")
+        why = f"byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8"
+        return SOPFile(path, data, data.decode(errors="replace"), why)
     return SOPFile(path, data, text, _fixed(path, data, text, folder))
 
 
@@ -65,8 +66,8 @@ def save(file: SOPFile, text: str, before: str) -> str:
     if file.fixed:
         raise UsageError(f"{file.path.name} can't be changed here: {file.fixed}")
     if before != file.digest:
-        raise ChangedMeanwhile(f"{file.path.name} was changed by somebody else since this page read it: look at the difference, and "
-                               "save again to keep yours")
+        raise ChangedMeanwhile(f"{file.path.name} was changed by somebody else since this page read it: look at the difference, "
+                               "and save again to keep yours")
     try:
         data = in_its_form(file.data, text)
     except UnicodeEncodeError:

@@ -75,6 +75,12 @@ class WatchedRun(JournalFold):
                                    (key, asked.question) in letters, asked.why), self._where)
                 for key, asked in self.progress.questions.items()]
 
+    @property
+    def program(self) -> Program:
+        """What it runs, as it went on last. Raises UsageError where it has not begun."""
+        with self.lock:
+            return self._there().program
+
     def questions(self) -> list[dict[str, Any]]:
         """Those that are open, in the order in which they were asked."""
         with self.lock:
@@ -87,8 +93,8 @@ class WatchedRun(JournalFold):
             self._graph = self._graph or graph_json(page.program.sop, page.graph)
             return {**page.overview(self.progress, self.stands, self._asked), "graph": self._graph}
 
-    def since(self, version: int, seq: int = 0) -> dict[str, Any]:
-        """What a page is told that was told everything up to a version; of one that comes again, up to an event."""
+    def since(self, version: int, seq: int) -> dict[str, Any]:
+        """What a page is told that was told everything up to a version and an event. Version 0: it comes, or comes again."""
         with self.lock:
             page = self._there()
             changed = {name: self._steps[name] for name, (when, event) in self._marks.items()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from pathlib import Path
 from typing import Any
 
 GATES = Path(__file__).parent / "gates"
 
 
-def article(request: Any) -> Any:
+async def article(request: Any) -> Any:
     """A first draft that is too long, and a second that is not."""
-    pass_gate(request.step)
+    await pass_gate(request.step)
     said = "\n".join(str(message["content"]) for message in request.messages)
     second = "too long" in said or "Tea in short" in said
     if request.step == "write":
@@ -19,13 +19,13 @@ def article(request: Any) -> Any:
     return {"ok": second, "faults": [] if second else ["too long: one line will do"]}
 
 
-def letter(request: Any) -> str:
+async def letter(request: Any) -> str:
     """A letter to whoever is named."""
-    pass_gate(request.step)
+    await pass_gate(request.step)
     return "Dear Ada,\n\nthe bolts are forty short.\n"
 
 
-def pass_gate(step: str) -> None:
+async def pass_gate(step: str) -> None:
     """Waits until the gate of the step is open: it is shut while a file `STEP.shut` is there."""
     while (GATES / f"{step}.shut").exists():
-        time.sleep(0.02)
+        await asyncio.sleep(0.02)

@@ -21,10 +21,13 @@ from metaflow_agents.sop.editing.cursor import MARK, Cursor, cursor_at
 from metaflow_agents.sop.editing.texts import texts_of
 from metaflow_agents.sop.editor_schema import sop_schema
 from metaflow_agents.sop.load import LoadedSOP
-from metaflow_agents.sop.places import Path
 
+Loader = Callable[[str], LoadedSOP | None]
+"""Reads the SOP from a text."""
 MOST = 80
-_FIRST = ("role", "needs", "wants", "sees", "makes", "task", "when", "foreach", "rounds", "steps", "artifacts", "schema", "profile", "goal")
+_WHAT = {"artifacts": "an artifact", "inputs": "an input", "steps": "a step", "roles": "a role"}
+_FIRST = ("role", "needs", "wants", "sees", "makes", "task", "when", "foreach", "rounds", "steps", "artifacts", "schema",
+          "profile", "goal")
 """Keys that are written most: they come before others of the same beginning."""
 _PATH = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)\.$")
 _FILTER, _TEST, _HISTORY = re.compile(r"\|\s*$"), re.compile(r"\bis\s+(?:not\s+)?$"), re.compile(r"history\(\s*['\"]$")
@@ -63,7 +66,7 @@ class Known:
     models: tuple[str, ...] = ()
 
 
-def complete(text: str, line: int, column: int, known: Known, load: Callable[[str], LoadedSOP | None]) -> tuple[int, list[Option]]:
+def complete(text: str, line: int, column: int, known: Known, load: Loader) -> tuple[int, list[Option]]:
     """The column at which the word begins, and what may stand in its place, the likeliest first.
 
     `load` reads the SOP from a text, for the fields of its artifacts; it is asked only behind a `.`.
@@ -80,7 +83,7 @@ def complete(text: str, line: int, column: int, known: Known, load: Callable[[st
     return column - len(cursor.word), found[:MOST]
 
 
-def _options(cursor: Cursor, known: Known, load: Callable[[str], LoadedSOP | None]) -> Iterator[Option]:
+def _options(cursor: Cursor, known: Known, load: Loader) -> Iterator[Option]:
     path = tuple(part for part in cursor.path if isinstance(part, str))
     shared = ("steps", "*", *path[2:]) if path[:2] == ("defaults", "steps") else (
         "roles", "*", *path[2:]) if path[:2] == ("defaults", "roles") else None
@@ -147,7 +150,7 @@ def _names(place: tuple[str, ...], data: Mapping[str, Any], path: tuple[str, ...
                 yield from (Option(name, _described(data, what, name)) for name in _keys(data, what) if MARK not in name)
 
 
-def _in_expression(cursor: Cursor, path: tuple[str, ...], load: Callable[[str], LoadedSOP | None]) -> Iterator[Option]:
+def _in_expression(cursor: Cursor, path: tuple[str, ...], load: Loader) -> Iterator[Option]:
     before, data = cursor.before, cursor.document.data
     if _FILTER.search(before):
         yield from _listed(sorted(FILTERS), "a filter")
@@ -168,7 +171,7 @@ def _in_expression(cursor: Cursor, path: tuple[str, ...], load: Callable[[str], 
         yield from _listed(_OF_RUN if step else ("run", "history", "success"), "of the language")
 
 
-def _fields(chain: list[str], data: Mapping[str, Any], load: Callable[[str], LoadedSOP | None], text: str) -> Iterator[Option]:
+def _fields(chain: list[str], data: Mapping[str, Any], load: Loader, text: str) -> Iterator[Option]:
     if chain == ["run"]:
         yield from _listed(("inputs", "name"), "of the run")
         return
@@ -261,8 +264,9 @@ def _keys(data: Mapping[str, Any], part: str) -> list[str]:
 
 def _described(data: Mapping[str, Any], part: str, name: str) -> str:
     about = _at(data, part, name, "description")
-    return about if isinstance(about, str) else {"artifacts": "an artifact", "inputs": "an input", "steps": "a step", "roles": "a role"}.get(
-        part, "") if _at(data, part) is not None and name in _keys(data, part) else ""
+    if isinstance(about, str):
+        return about
+    return _WHAT.get(part, "") if name in _keys(data, part) else ""
 
 
 def _about(spec: type[Any]) -> str:

@@ -1,7 +1,7 @@
 """Where in a SOP a cursor stands, also while a line is half written.
 
-A mark is put in the place of the word at the cursor, and the text is read: as it is, as a key, with brackets and quotes closed, without
-what follows. The first reading that holds the mark says the path.
+A mark is put in the place of the word at the cursor, and the text is read: as it is, as a key, with brackets and quotes closed,
+without what follows. The first reading that holds the mark says the path.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _CLOSERS = {"[": "]", "{": "}"}
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """`path`: of the value in which the cursor stands, or of the mapping to which the word would be a key (`key`). `word`: its part
-    before the cursor, which begins at `start`. `before`: of a text, all before the word. `whole`: the word is all of the value.
+    """`path`: of the value in which the cursor stands, or of the mapping to which the word would be a key (`key`). `word`: its
+    part before the cursor, which begins at `start`. `before`: of a text, all before the word. `whole`: the word is all of it.
     """
 
     path: Path
@@ -38,7 +38,7 @@ class Cursor:
 
 
 def offset_of(text: str, line: int, column: int) -> int:
-    """The character at a place counted from 1, in a text with `\\n` alone; the nearest one where there is none."""
+    """The character at a place counted from 1, in a text whose lines end as in Unix; the nearest one where there is none."""
     at = 0
     for _ in range(max(line, 1) - 1):
         following = text.find("\n", at)
@@ -73,7 +73,8 @@ def _candidates(text: str, start: int, end: int) -> Iterator[str]:
     line_end = len(text) if line_end < 0 else line_end
     head, tail, below = text[:start], text[end:line_end], text[line_end:]
     closers = _unclosed(text[first:start])
-    marks = [MARK, f"{MARK}:"] if not text[first:start].strip() or text[first:start].rstrip().endswith(("{", ",", "-")) else [MARK]
+    lead = text[first:start].rstrip()
+    marks = [MARK, f"{MARK}:"] if not lead.strip() or lead.endswith(("{", ",", "-")) else [MARK]
     for mark in marks:
         yield f"{head}{mark}{tail}{below}"
     for mark in marks:

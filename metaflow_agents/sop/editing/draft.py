@@ -64,7 +64,8 @@ class Draft:
         except NoPlace as error:
             raise UsageError(f"this can't be changed without touching other lines: {error}; {BY_HAND}") from None
         if after.problems or repr(after.data) != repr(meant):
-            why = after.problems[0].message if after.problems else "another place shares the value by an alias, or the layout is odd"
+            shared = "another place shares the value by an alias, or the layout is odd"
+            why = after.problems[0].message if after.problems else shared
             raise UsageError(f"this can't be changed without changing more than was meant: {why}; {BY_HAND}")
         self.document = after
 

@@ -1,4 +1,4 @@
-"""A file's text as a text field of a browser holds it, with `\\n` alone, and back: lines that nobody touched keep their bytes."""
+"""A file's text as a text field of a browser holds it, with line feeds alone, and back: untouched lines keep their bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 def in_lines(data: bytes) -> str:
-    """The text of a file without its byte order mark and with `\\n` for each line break. Raises UnicodeDecodeError."""
+    """The text of a file without its byte order mark and with a line feed for each line break. Raises UnicodeDecodeError."""
     return LINE.sub("\n", data.removeprefix(BOM).decode())
 
 

@@ -1,7 +1,7 @@
 """Where a SOP's text names a step, or something that steps read (an artifact, an input): each place with its characters.
 
-Lists and keys are found by the language; names in expressions and templates by the analysis of `sop check`. What can't be followed
-to the characters that a person wrote is found too, and has no place.
+Lists and keys are found by the language; names in expressions and templates by the analysis of `sop check`. What can't be
+followed to the characters that a person wrote is found too, and has no place.
 """
 
 from __future__ import annotations

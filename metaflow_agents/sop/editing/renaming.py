@@ -18,7 +18,7 @@ from metaflow_agents.sop.editing.written import is_plain
 from metaflow_agents.sop.graph import reads
 from metaflow_agents.sop.load import LoadedSOP
 from metaflow_agents.sop.names import RESERVED, is_name
-from metaflow_agents.sop.places import Path, Spot
+from metaflow_agents.sop.places import Path
 
 MOST_LEFT = 50
 _PLACES: Mapping[What, tuple[str, ...]] = {"step": ("steps",), "data": ("artifacts", "inputs")}
@@ -49,8 +49,8 @@ def rename(draft: Draft, what: What, old: str, new: str) -> list[Left]:
                   renamed(draft.data, follows, old, new))
     if len(references(draft.document, what, new)) != len(follows):
         draft.document = before
-        raise UsageError(f"with the name `{new}` some text would mean something else: a template sets a name of its own like that; "
-                         "choose another name")
+        raise UsageError(f"with the name `{new}` some text would mean something else: a template sets a name of its own like "
+                         "that; choose another name")
     unfollowed = [Left(draft.file, line_of(draft.document, one), f"`{old}` is named here in a form that can't be followed")
                   for one in references(draft.document, what, old)]
     return [*unfollowed, *_words(draft.document, old, {one.line for one in unfollowed})]
@@ -80,11 +80,11 @@ def renamed(data: Any, found: Iterable[Reference], old: str, new: str) -> Any:
 
 
 def outside(loaded: LoadedSOP, old: str) -> list[Left]:
-    """What names an artifact or an input outside of the SOP's own file: templates, role files, parameters of functions, callers."""
-    return list(_outside(loaded, old))[:MOST_LEFT]
+    """What names an artifact or an input outside of the SOP's own file: templates, role files, functions, callers."""
+    return [*_in_files(loaded, old), *_in_functions(loaded, old), *_by_callers(loaded, old)][:MOST_LEFT]
 
 
-def _outside(loaded: LoadedSOP, old: str) -> Iterator[Left]:
+def _in_files(loaded: LoadedSOP, old: str) -> Iterator[Left]:
     program = loaded.program
     for name, text in program.templates.items():
         if old not in text:
@@ -98,20 +98,22 @@ def _outside(loaded: LoadedSOP, old: str) -> Iterator[Left]:
             spot = loaded.places.at(("roles", role, "watches", index))
             if watched == old and spot.file != loaded.entry:
                 yield Left(spot.file, spot.line, f"the file of the role `{role}` watches `{old}`: change it there")
-    for step, written in program.sop.steps.items():
+
+
+def _in_functions(loaded: LoadedSOP, old: str) -> Iterator[Left]:
+    for step, written in loaded.program.sop.steps.items():
         for key, target in (("call", written.call), ("check", written.check.call if written.check else None)):
             if target is not None and old in (*reads(written), written.makes.artifact) and old not in (written.args or {}):
                 spot = loaded.places.at(("steps", step, key))
-                yield Left(*_file_line(spot), f"`{target}` may take `{old}` by its name as a parameter: change it in the function, or "
-                           f"hand it over in `args`")
-    if old in program.sop.inputs:
-        yield Left(loaded.entry, 0, f"`{old}` is an input: whoever runs this SOP, and SOPs that have it as a step, give it by its name")
-    elif old in (program.sop.outputs or ()):
+                yield Left(spot.file, spot.line, f"`{target}` may take `{old}` by its name as a parameter: change it in the "
+                                                 "function, or hand it over in `args`")
+
+
+def _by_callers(loaded: LoadedSOP, old: str) -> Iterator[Left]:
+    if old in loaded.program.sop.inputs:
+        yield Left(loaded.entry, 0, f"`{old}` is an input: who runs this SOP, and SOPs that have it as a step, give it by name")
+    elif old in (loaded.program.sop.outputs or ()):
         yield Left(loaded.entry, 0, f"`{old}` is an output: SOPs that have this one as a step may name it in `output`")
-
-
-def _file_line(spot: Spot) -> tuple[str, int]:
-    return spot.file, spot.line
 
 
 def _refuse(data: Mapping[str, Any], what: What, old: str, new: str) -> None:

@@ -42,7 +42,7 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
 
 
 def line_break(text: str) -> str:
-    """The line break of the text's first line; `\\n` where it has one line."""
+    """The line break of the text's first line; a line feed where it has one line."""
     found = LINE.search(text)
     return found[0] if found else "\n"
 

@@ -38,18 +38,18 @@ def disconnect(draft: Draft, step: str, artifact: str, kind: Reading | None = No
     names it is told.
     """
     _step(draft, step)
-    found = [one for one in READS if kind in (None, one) and any(_artifact(entry) == artifact for entry in _entries(draft, step, one))]
+    found = [one for one in READS if kind in (None, one) and _reads(draft, step, artifact, one)]
     if not found:
         raise UsageError(f"`{step}` does not read `{artifact}`{f' under `{kind}`' if kind else ''}; it reads: "
                          + (", ".join(entry for one in READS for entry in _entries(draft, step, one)) or "nothing"))
     for one in found:
         _take_out(draft, step, artifact, one)
-    if not any(_artifact(entry) == artifact for one in READS for entry in _entries(draft, step, one)):
+    if not any(_reads(draft, step, artifact, one) for one in READS):
         shown = draft.value("steps", step, "show")
         if isinstance(shown, dict) and artifact in shown:
             draft.drop(("steps", step, "show", artifact) if len(shown) > 1 else ("steps", step, "show"))
-    return [Left(draft.file, line_of(draft.document, one), f"`{step}` still names `{artifact}` here, and does not read it any more")
-            for one in references(draft.document, "data", artifact)
+    why = f"`{step}` still names `{artifact}` here, and does not read it any more"
+    return [Left(draft.file, line_of(draft.document, one), why) for one in references(draft.document, "data", artifact)
             if one.path[:2] == ("steps", step) and one.path[2] not in (*READS, "makes", "on_fail")]
 
 
@@ -84,8 +84,8 @@ def remove_step(draft: Draft, name: str) -> list[Left]:
     others = [other for other, one in (draft.value("steps") or {}).items()
               if isinstance(one, dict) and (one.get("makes") == artifact or artifact in (one.get("makes") or ()))]
     if artifact and not others:
-        left += [Left(draft.file, line_of(draft.document, one), f"`{artifact}` is named here, which `{name}` alone made") for one in
-                 references(draft.document, "data", artifact)]
+        why = f"`{artifact}` is named here, which `{name}` alone made"
+        left += [Left(draft.file, line_of(draft.document, one), why) for one in references(draft.document, "data", artifact)]
     return left
 
 
@@ -167,8 +167,9 @@ def _take_out(draft: Draft, step: str, artifact: str, kind: str) -> None:
         draft.empty(path)
     else:
         listed = draft.value(*path)
-        for index in reversed([index for index, entry in enumerate(listed) if isinstance(entry, str) and _artifact(entry) == artifact]):
-            draft.drop_item((*path, index))
+        for index, entry in reversed(list(enumerate(listed))):
+            if isinstance(entry, str) and _artifact(entry) == artifact:
+                draft.drop_item((*path, index))
 
 
 def _step(draft: Draft, name: str) -> Mapping[str, Any]:
@@ -186,6 +187,10 @@ def _entries(draft: Draft, step: str, kind: str) -> list[str]:
         written = draft.value("defaults", "steps", kind)
     found = [written] if isinstance(written, str) else written if isinstance(written, list) else []
     return [entry for entry in found if isinstance(entry, str)]
+
+
+def _reads(draft: Draft, step: str, artifact: str, kind: str) -> bool:
+    return any(_artifact(entry) == artifact for entry in _entries(draft, step, kind))
 
 
 def _artifact(entry: str) -> str:

@@ -14,7 +14,7 @@ from metaflow_agents.schema.strategies import STRATEGIES, references
 from metaflow_agents.sop.places import Path
 
 Kind = Literal["expression", "template"]
-_MODEL = re.compile(r"[A-Za-z_]\w*|[A-Za-z_][\w-]*[:/].*", re.DOTALL)      # a model by its name or form, as `schema/step.py` has it
+_MODEL = re.compile(r"[A-Za-z_]\w*|[A-Za-z_][\w-]*[:/].*", re.DOTALL)      # a model by its name or form, as in `schema/step.py`
 _STEP: Mapping[str, Kind] = {
     "when": "expression", "value": "expression", "priority": "expression", "inputs": "expression", "task": "template",
     "self": "template", "memory_of": "template", "run": "template", "args": "template", "with": "template", "show": "template"}
@@ -65,12 +65,11 @@ def _of_step(where: Path, step: Mapping[str, Any]) -> Iterator[WrittenText]:
     for key, plain in (("role", re.compile(NAME_PATTERN)), ("model", _MODEL)):
         if isinstance(step.get(key), str) and not plain.fullmatch(step[key]):
             yield WrittenText((*where, key), "expression", step[key])
-    strategy = step.get("strategy")
-    for name in _mapping(strategy):
-        for one in references({name: strategy[name]}, STRATEGIES):
+    for name, parameters in _mapping(step.get("strategy")).items():
+        for one in references({name: parameters}, STRATEGIES):
             if one.refers.to in ("expression", "command"):
-                yield WrittenText((*where, "strategy", name, *one.place), "template" if one.refers.to == "command" else "expression",
-                                  one.text)
+                found: Kind = "template" if one.refers.to == "command" else "expression"
+                yield WrittenText((*where, "strategy", name, *one.place), found, one.text)
 
 
 def _texts(value: Any, where: Path, kind: Kind) -> Iterator[WrittenText]:

@@ -77,7 +77,7 @@ class FileHistory:
             versions = self._versions.get(path, [])
             several = len(self._fold.held[artifact]) > 1 or path in self._stored(journal, artifact)
             found.append({
-                "path": path, "told": line(path), "artifact": artifact, "number": self._fold.version(artifact),
+                "path": path, "told": line(path), "artifact": artifact, "number": self._fold.versions.version(artifact),
                 "part": path if several else None, "bytes": _size(journal, digest) if number < _SIZED else None,
                 "changes": len(versions),
                 "versions": [{"artifact": name, "number": version, "seq": seq, "by": who(name, version)}
@@ -88,7 +88,7 @@ class FileHistory:
         """The files of an artifact that is a set of them; empty for one that is written into one file."""
         from metaflow_agents.schema.payload import Files, unpack
 
-        payload = self._fold.payload(artifact)
+        payload = self._fold.versions.payload(artifact)
         held = None if payload is None else unpack(journal.blob(payload))
         return held.files if isinstance(held, Files) else {}
 

@@ -21,11 +21,12 @@ PICO = 10**12
 
 @dataclass(frozen=True, slots=True)
 class Stands:
-    """How a run stands: `state` is an outcome, `running`, or `killed`; `now`: Unix time; `folder`: of its files."""
+    """How a run stands: `state` is an outcome, `running` or `killed`; `now`: Unix time; `run`: its name; `folder`: its files."""
 
     state: str
     reason: str
     now: float
+    run: str = ""
     folder: str = ""
 
     @property
@@ -100,7 +101,7 @@ class Page:
         """What changes from event to event, but for the steps and the questions."""
         return {"seq": progress.seq, "state": stands.state, "reason": stands.reason,
                 "seconds": round(seconds_of(progress, stands), 3), "caps": self.caps(progress, stands),
-                "activations": progress.activations, "unanswered": _unanswered(progress.total),
+                "finished": progress.activations, "unanswered": _unanswered(progress.total),
                 "can": can(progress, stands)}
 
     def overview(self, progress: Progress, stands: Stands, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -108,9 +109,9 @@ class Page:
         opened, sop, steps = progress.opened, self.program.sop, self.steps(progress, stands)
         outside = [label for label in progress.untrusted.values() if label]
         return {
-            "run": opened.get("run", ""), "sop": sop.sop, "describes": sop.description, "file": opened.get("location", ""),
+            "run": stands.run, "sop": sop.sop, "describes": sop.description, "file": opened.get("location", ""),
             "began": progress.clock.began, "at": progress.clock.latest, "folder": stands.folder,
-            "forked_from": progress.forked_from or None, "from": opened.get("reused_from"), "until": opened.get("until"),
+            "forked_from": progress.forked_from(stands.run), "from": opened.get("reused_from"), "until": opened.get("until"),
             "staged": bool(opened.get("staged")), "recorded": opened.get("recorded", ""), "package": opened.get("package", ""),
             "models": dict(opened.get("models", {})), "sandbox": opened.get("sandbox", ""),
             "roles": [{"name": name, "model": model} for name, model in cast(self.program, opened.get("models", {})).items()],

@@ -69,7 +69,6 @@ class Progress:
         self.seq = 0
         self.clock = RunClock()
         self.opened: dict[str, Any] = {}
-        self.forked_from = ""
         self.budget: dict[str, float] = {}
         self.steps: dict[str, StepProgress] = {}
         self.fired: dict[str, int] = {}
@@ -86,6 +85,11 @@ class Progress:
         self.never: Mapping[str, str] = {}
         self._numbers: dict[str, int] = {}
         self._calls: dict[tuple[str, int], tuple[str, int, int, bool]] = {}
+
+    def forked_from(self, name: str) -> str | None:
+        """The run that the run of this name branched off from: its journal begins with the events of that one."""
+        first = self.opened.get("run", name)
+        return self.opened.get("forked_from") or (None if first == name else str(first))
 
     @property
     def compiled(self) -> str:
@@ -126,7 +130,6 @@ class Progress:
 
     def _resumed(self, event: Mapping[str, Any], now: float) -> None:
         self._opened(event, now)
-        self.forked_from = event.get("forked_from") or self.forked_from
         self.outcome, self.reason, self.never = "", "", {}
         self._calls.clear()                         # what a killed process asked is asked anew; its cost stays open
         for step in self.steps.values():

@@ -39,7 +39,8 @@ def _graph(program: Program | None) -> dict[str, Any] | None:
 
 def inputs_json(program: Program) -> list[dict[str, Any]]:
     """The inputs in the order of the file, as a form shows them."""
-    return [_input(name, spec, program.schemas.get(f"input:{name}", {"type": "string"})) for name, spec in program.sop.inputs.items()]
+    return [_input(name, spec, program.schemas.get(f"input:{name}", {"type": "string"}))
+            for name, spec in program.sop.inputs.items()]
 
 
 def _input(name: str, spec: Input, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +11,10 @@ from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import journal_path
 from metaflow_agents.output.history.standing import commit_ids
 from metaflow_agents.settings import Settings
+from metaflow_agents.texts.strict_json import read
 from metaflow_agents.views.audit import audited, record_told
 from metaflow_agents.views.ui.compare import compared
+from metaflow_agents.views.ui.costs import costs_told
 from metaflow_agents.views.ui.diffs import difference
 from metaflow_agents.views.ui.log import MOST as LOG_LINES
 from metaflow_agents.views.ui.log import Section, log_page
@@ -116,11 +117,11 @@ def log(asked: Asked) -> dict[str, Any]:
 
 
 def costs(asked: Asked) -> dict[str, Any]:
-    """`sop show --costs --json`; `repeated` is null in a run of very many calls."""
+    """As `sop show --costs --json`, the most expensive of each dimension; `repeated` is null in a run of very many calls."""
     with _read(asked) as run:
-        found = run.index.costs(run.journal)
-        few = found.total.calls <= _REPEATED
-        return {"run": run.run.name, **found.as_json(), "repeated": round(run.run.told.repeated(), 4) if few else None}
+        found = costs_told(run.index.costs(run.journal))
+        few = found["total"]["calls"] <= _REPEATED
+        return {"run": run.run.name, **found, "repeated": round(run.run.told.repeated(), 4) if few else None}
 
 
 def audit(asked: Asked) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def audit(asked: Asked) -> dict[str, Any]:
 
         def words(digest: str) -> Any:
             try:
-                return json.loads(journal.blob(digest))
+                return read(journal.blob(digest))
             except JournalError:
                 return {"text": "(what was said is altered)"}
 

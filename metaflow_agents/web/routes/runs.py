@@ -38,11 +38,15 @@ def run_stream(asked: Asked) -> News:
     asked.site.watched.run(name)
 
     def news() -> list[Told]:
-        nonlocal version, rests
+        nonlocal version, seq, rests
         found = asked.site.watched.run(name).since(version, seq)
         if found["version"] == version:
             return []
-        version = found.pop("version")
+        if seq and asked.site.indexes.holds(name):
+            with asked.run() as opened, asked.site.indexes.of(opened) as read:
+                found["activations"] = read.index.lines.changed(seq, alive=found["state"] == "running")
+                found["total"] = len(read.index.timeline.rows)
+        version, seq = found.pop("version"), found["seq"]
         rested, rests = rests, found["state"] != "running"
         told = [Told("run", found, found["seq"])]
         return told if rested or not rests else [*told, Told("rests", {"state": found["state"], "reason": found["reason"]})]
@@ -51,7 +55,8 @@ def run_stream(asked: Asked) -> News:
 
 def at(asked: Asked) -> dict[str, Any]:
     """How the run stood after an event."""
-    return asked.site.watched.run(asked.text("run")).stood(asked.number("seq"))
+    seq = asked.number("seq")
+    return asked.site.watched.run(asked.text("run")).stood(seq)
 
 
 routes = [get("/api/runs", runs), stream("/api/runs/stream", runs_stream, 0.5), get("/api/run", run),

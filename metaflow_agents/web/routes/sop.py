@@ -7,11 +7,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from starlette.responses import Response
-
 from metaflow_agents.cli.told import hide_secrets
-from metaflow_agents.errors import SOPNotFound, UsageError
-from metaflow_agents.runtime.prepare import check
+from metaflow_agents.errors import UsageError
+from metaflow_agents.runtime.checking import check
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop import library
 from metaflow_agents.sop.configuration import read_configuration
@@ -58,7 +56,7 @@ def _checked(asked: Asked, reading: Reading, text: str) -> dict[str, Any]:
         program = reading.loaded.program if reading.loaded is not None else None
         document = read_yaml(_bytes(text), report.file)
         return {**checked_json(report, reading.loaded),
-                "outline": {**outline(document, program), "known_roles": library.role_names(folder)}}
+                "outline": {**outline(document, program), "known_roles": library.Folders(folder).role_names}}
 
 
 def edited(asked: Asked) -> dict[str, Any]:
@@ -78,7 +76,7 @@ def completed(asked: Asked) -> dict[str, Any]:
     """What may stand at the cursor."""
     path, text = _path(asked), _text(asked)
     folder = path.parent
-    known = Known(tuple(library.role_names(folder)),
+    known = Known(tuple(library.Folders(folder).role_names),
                   tuple(name.rpartition(".")[0] for name in library.file_names([folder], (".yaml", ".yml"))
                         if ".schema" not in name and name != path.name),
                   tuple(read_configuration(Settings.read().configuration).configuration.models))
@@ -151,5 +149,6 @@ def _reading(asked: Asked, path: Path, text: str) -> Reading:
     return read_sop(path, start=asked.site.folder, text=_bytes(text))
 
 
-routes = [get("/api/sop", page), post("/api/sop/check", checked), post("/api/sop/edit", edited), post("/api/sop/complete", completed),
-          post("/api/sop/diff", difference), post("/api/sop/save", saved), post("/api/sop/preview", preview)]
+routes = [get("/api/sop", page), post("/api/sop/check", checked), post("/api/sop/edit", edited),
+          post("/api/sop/complete", completed), post("/api/sop/diff", difference), post("/api/sop/save", saved),
+          post("/api/sop/preview", preview)]

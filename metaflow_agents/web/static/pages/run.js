@@ -22,12 +22,14 @@ function useRun(api, run, setLink) {
   const listeners = useRef(new Set());
   const feed = useMemo(() => ({ subscribe: (fn) => { listeners.current.add(fn); return () => listeners.current.delete(fn); } }), []);
   useEffect(() => {
-    if (value) setOverview({ ...value, heard: Date.now() / 1000 });
+    // A fork's journal begins with its origin's name.
+    if (value) setOverview({ ...value, run, forked_from: value.forked_from || (value.run === run ? null : value.run), heard: Date.now() / 1000 });
   }, [value]);
   const heard = useLatest((data) => {
     setOverview((before) => merged(before, data));
     if (overview && data.state && data.state !== overview.state) {
       announce(data.state === "running" ? "The run goes on." : `The run has ended: ${data.state}. ${data.reason || ""}`);
+      reload();
     }
     if ((data.questions?.length || 0) !== (overview?.questions?.length || 0)) dispatchEvent(new Event("sop-questions"));
     listeners.current.forEach((fn) => fn(data));
