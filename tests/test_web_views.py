@@ -317,7 +317,8 @@ def nothing_acts(page: Any) -> None:
         frames: [...document.querySelectorAll('iframe')].filter((one) => one.getAttribute('sandbox') !== '').length,
         images: [...document.images].filter((one) => !/^(blob:|data:image|icon\\.svg)/.test(one.getAttribute('src'))).length,
         links: [...document.links].map((one) => one.getAttribute('href')).filter((href) => !/^(#|https?:|mailto:)/.test(href)),
-        handlers: [...document.querySelectorAll('*')].flatMap((one) => one.getAttributeNames()).filter((name) => /^on/.test(name)).length,
+        handlers: [...document.querySelectorAll('*')]
+            .filter((one) => one.getAttributeNames().some((name) => /^on/.test(name))).length,
         titles: document.title.includes('<'),
     })""")
     assert found == {"effects": 0, "scripts": 0, "frames": 0, "images": 0, "links": [], "handlers": 0, "titles": False}
@@ -336,7 +337,8 @@ def test_a_page_that_somebody_wrote_stands_in_a_frame_that_can_do_nothing(page: 
     frame = page.frame_locator("iframe.page-frame")
     frame.get_by_role("heading", name="Page").wait_for()
     assert page.locator("iframe.page-frame").get_attribute("sandbox") == ""
-    assert frame.locator("body").evaluate("(body) => getComputedStyle(body).backgroundColor") == "rgb(255, 238, 238)", "its own style acts"
+    colour = frame.locator("body").evaluate("(body) => getComputedStyle(body).backgroundColor")
+    assert colour == "rgb(255, 238, 238)", "its own style acts"
     frame.get_by_role("button", name="stop").click()
     nothing_acts(page)
     forgive(browser)
@@ -431,10 +433,12 @@ WORKED_OUT = """async () => {
     const ring = treeOf(Object.entries({a: 'b', b: 'a', c: 'a', d: null, e: 'd'}).map(([branch, parent]) => ({branch, parent})));
     const messages = [{role: 'user', parts: [{kind: 'text', text: {text: 'One one'}}]}];
     const tools = [{key: 't', arguments: {text: 'x'}, result: {text: 'ONE'}}];
-    const bars = Array.from({length: 400}, (_, n) => ({kind: 'call', began: n / 100, ended: n / 100 + 0.001, state: n === 7 ? 'failed' : 'done'}));
+    const bar = (n) => ({kind: 'call', began: n / 100, ended: n / 100 + 0.001, state: n === 7 ? 'failed' : 'done'});
+    const bars = Array.from({length: 400}, (_, n) => bar(n));
     return {
         zoomed: scale.zoomed({from: 0, to: 100}, 0.5, 0.25, 100), edge: scale.panned({from: 50, to: 100}, 1, 100),
-        marks: scale.ticks({from: 0, to: 100}, 500).map(({text}) => text), long: scale.moment(90061, 60), short: scale.moment(0.25, 0.05),
+        marks: scale.ticks({from: 0, to: 100}, 500).map(({text}) => text),
+        long: scale.moment(90061, 60), short: scale.moment(0.25, 0.05),
         hunks: hunksOf('--- a\\n+++ b\\n@@ -3,2 +3,2 @@\\n same\\n-old\\n+--- new'),
         roots: ring.map(({thought}) => thought.branch), inside: ring.find(({thought}) => thought.branch === 'd').children.length,
         places: places('one', [{key: 'k', messages, answer: 'none', tools}], []).map(({id}) => id),

@@ -149,7 +149,7 @@ def drafts(request):
         return {{"ok": ok, "faults": [] if ok else ["too long"]}}
     if request.step == "build":
         return {{"src/main.py": "print(1)\\n", "src/other.py": "x = 1\\n"}}
-    return "# Tea\\n\\nTea is a drink.\\nIt is hot.\\n" if "write@1" in request.key else "# Tea\\n\\nTea is a drink.\\nIt may be cold.\\n"
+    return "# Tea\\n\\nTea is a drink.\\n" + ("It is hot.\\n" if "write@1" in request.key else "It may be cold.\\n")
 
 
 async def counter(request):
