@@ -369,6 +369,7 @@ def command_tree() -> dict[str, Any]:
     import typer
 
     from metaflow_agents.cli.app import app
+    from metaflow_agents.plugins import OURS, installed
 
     def below(found: dict[str, Any], before: str = "") -> dict[str, Any]:
         flat: dict[str, Any] = {}
@@ -376,7 +377,9 @@ def command_tree() -> dict[str, Any]:
             flat |= below(one.commands, f"{before}{name} ") if hasattr(one, "commands") else {f"{before}{name}": one}
         return flat
 
-    return below(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    group: Any = typer.main.get_command(app)
+    by_the_door = [name for name, plugin in installed("commands").items() if plugin.distribution == OURS]
+    return below({**group.commands, **{name: group.get_command(None, name) for name in by_the_door}})
 
 
 @_named("commands")

@@ -31,12 +31,12 @@ function Sops({ api, workspace }) {
   const fits = ({ name, describes }) => all.every((word) => `${name} ${describes}`.toLowerCase().includes(word));
   const home = `${workspace.folder}/`;
   const groups = [["In this folder", (sop) => sop.file.startsWith(home)], ["With the package", (sop) => !sop.file.startsWith(home)]]
-    .map(([title, mine]) => [title, workspace.sops.filter((sop) => mine(sop) && fits(sop))]).filter(([, sops]) => sops.length);
+    .map(([title, mine]) => [title, workspace.sops.filter((sop) => mine(sop) && fits(sop)).sort((one, two) => two.demo - one.demo)]).filter(([, sops]) => sops.length);
   return html`<div class="page"><div class="page-head"><h1>New run</h1><${Search} label="Filter SOPs" onSearch=${setWords} /></div>
     ${error ? html`<${Problem} error=${error} title="The demo did not start" />` : null}
     <div class="stack" ref=${frame}>${groups.map(([title, sops]) => html`<h2 key=${title}>${title}</h2><ul class="sops panel">${sops.map((sop) => html`
       <li key=${sop.file} data-row><div><a class="sop-name" href=${href("new", { file: sop.file })}>${sop.name}</a>
-          ${" "}<span class="quieter mono" title=${sop.file}>${sop.file.startsWith(home) ? sop.file.slice(home.length) : ""}</span><p class="quiet">${sop.describes}</p></div>
+          ${" "}<span class="quieter mono" title=${sop.file}>${sop.file.startsWith(home) ? sop.file.slice(home.length) : "shipped"}</span><p class="quiet">${sop.describes}</p></div>
         <div class="row">${sop.demo ? html`<${Button} kind="small" label=${`Demo of ${sop.name}`} run=${() => demoOf(api, sop.file, setError)}>Demo<//>` : null}
           <a class="button small" href=${href("sop", { file: sop.file })} aria-label=${`Edit ${sop.name}`}>Edit</a>
           <a class="button small" href=${href("new", { file: sop.file })} aria-label=${`Run ${sop.name}`}>Run</a></div></li>`)}</ul>`)}</div>
@@ -140,6 +140,6 @@ function Checked({ sop: { problems, limits } }) {
     ${steps.length ? html`<table class="mini"><caption class="hidden">Limits of each step</caption>
       <thead><tr><th scope="col">step</th><th scope="col" class="right">firings</th><th scope="col" class="right">calls</th></tr></thead>
       <tbody>${steps.map(([name, bound]) => html`<tr key=${name}><td>${name}</td><td class="right num">${count(bound.firings)}</td>
-        <td class="right num">${bound.total_calls == null ? "?" : count(bound.total_calls)}</td></tr>`)}</tbody></table>` : null}
+        <td class="right num">${bound.total_calls == null ? "?" : bound.total_calls ? count(bound.total_calls) : "–"}</td></tr>`)}</tbody></table>` : null}
     <p class="told">What calls cost depends on prompts that do not exist yet; a limit in dollars holds before each call.</p></aside>`;
 }

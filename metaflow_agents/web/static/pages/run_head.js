@@ -38,7 +38,7 @@ export function Head({ overview, api, reload, selected }) {
       ${api.live ? html`<div class="run-actions">
         ${open ? html`<a class="button waiting-button" href=${href("inbox", { run })}>Answer <span class="num">${open}</span></a>` : null}
         ${can.stop ? html`<${Button} kind="danger" disabled=${stopping} run=${stop} title="As Ctrl-C: it ends cleanly, and can be resumed">${stopping ? "Stopping…" : "Stop"}<//>` : null}
-        ${can.resume ? html`<${Button} kind="primary" run=${act(() => api.resume(run), "Resumed.")}>Resume<//>` : null}
+        ${can.resume ? html`<${Button} kind=${open ? "" : "primary"} run=${act(() => api.resume(run), "Resumed.")}>Resume<//>` : null}
         <${Menu} label="More" items=${more} /></div>` : null}</div>
     <div class="run-facts">
       <p class="facts-line"><span class="fact"><a class="plain" href=${href("sop", { file })}>${sop}</a></span><span class="fact"><${Time} at=${began} /></span>

@@ -55,7 +55,7 @@ function Costs({ api, run, feed, selected, select }) {
         <button key=${name} type="button" aria-pressed=${String(by === name)} onClick=${() => setBy(name)}>${label}</button>`)}</div>
       <table class="mini costs"><caption class="hidden">Costs</caption>
         <thead><tr>${[by.slice(0, -1), "calls", "tokens", "cost"].map((label, at) => html`<th key=${label} scope="col" class=${at ? "right" : ""}>${label}</th>`)}</tr></thead>
-        <tbody>${rows.map(([name, one]) => html`<tr key=${name} class=${by === "steps" && within(selected, name) ? "selected" : ""}>
+        <tbody>${rows.map(([name, one]) => html`<tr key=${name} class=${by === "steps" && within(selected, name.split("/")[0]) ? "selected" : ""}>
           <td title=${name}>${by === "steps" ? html`<button type="button" class="plain-button cut-line" onClick=${() => select(name.split("/")[0])}>${name}</button>`
             : html`<span class="cut-line">${name}</span>`}<span class="share" aria-hidden="true"><span style=${{ width: `${(100 * size(one)) / most}%` }}></span></span></td>
           <td class="right"><${Count} value=${one.calls} /></td><td class="right"><${Count} value=${one.tokens} /></td>

@@ -90,7 +90,7 @@ function Edit({ dialog, outline, edit, onClose, onSelect }) {
   const [change, setChange] = useState({ kind: "needs", doer: "role", needs: [], ...dialog });
   const [error, setError] = useState("");
   const form = useRef(null);
-  useEffect(() => { form.current.querySelector("input, select, textarea")?.focus(); }, []);
+  useEffect(() => { form.current.querySelector(dialog.artifact ? "input:checked, .primary" : "input, select, textarea, .primary, .danger")?.focus(); }, []);
   const set = (key) => (event) => setChange({ ...change, [key]: event.target.value });
   const go = async () => {
     setError("");
