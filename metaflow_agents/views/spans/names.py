@@ -34,7 +34,7 @@ SPANS: dict[str, tuple[str, str]] = {
     CHAT: ("chat MODEL", "a model call with all its tries"),
     EMBEDDINGS: ("embeddings MODEL", "a call that embeds texts"),
     SEARCH_MEMORY: ("search_memory", "around such a call: a role recalls by embeddings"),
-    CREATE_MEMORY: ("create_memory", "a role keeps reflections, lessons or a summary; that it keeps a turn is an event"),
+    CREATE_MEMORY: ("create_memory", "a role keeps reflections, lessons or a summary, besides its turn"),
     PLAN: ("plan ROLE", "around a call in which a strategy plans (`plan_and_execute`, `task_queue`, `solver`)"),
     EXECUTE_TOOL: ("execute_tool TOOL", "a tool call, by a role or a `tool:` step"),
     RETRIEVAL: ("retrieval files", "a call of the tools `search` and `map`"),
@@ -117,7 +117,7 @@ ATTRIBUTES: dict[str, str] = {
     TOOL: "the tool",
     DATA_SOURCE: "`files`: what `search` and `map` look into",
     STORE: "the role whose memory it is",
-    RECORDS: "how many memories are kept",
+    RECORDS: "how many memories are kept, or an activation leaves: a turn, and what its role came to see",
     ERROR: "why it ended badly, in one word (below)",
     ADDRESS: "host of the endpoint",
     PORT: "its port",
@@ -172,7 +172,7 @@ EVENTS: dict[str, str] = {
     RETRIED: "that try is sent", OBSERVED: "a command, a check, a repair of an answer, a note of a strategy",
     DECIDED: "the policy decided about an action", ASKED: "a person is asked", ANSWERED: "a person answered",
     MESSAGE: "a message between roles", DOCUMENTED: "documents of a version were made anew",
-    COMMITTED: "a firing ended, of which no span is under way", CREATE_MEMORY: "a role remembers its turn",
+    COMMITTED: "a firing ended, of which no span is under way",
 }
 """Events of spans."""
 
@@ -236,8 +236,8 @@ TOLD_AS: dict[str, str] = {
     "done": "ends that span; metric of its duration",
     "asked": "event `sop.asked` of the tool call or the activation that waits",
     "answered": "event `sop.answered` there; metric of how long the question was open",
-    "finished": "ends the activation's span (without `foreach` its `committed` does); event or span `create_memory`; metrics of "
-                "duration and calls",
+    "finished": "ends the activation's span (without `foreach` its `committed` does); `create_memory`; metrics of duration and "
+                "calls",
     "failed": "ends the span of the attempt, with `error.type`; begins that of the next one",
     "committed": "ends `step` of the firing, or the span of its only activation, with what was made; inputs: event `sop.inputs`",
     "documented": "event `sop.documented` of the sitting",
