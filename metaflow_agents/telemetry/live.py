@@ -53,8 +53,8 @@ async def exporting(journal: Journal, target: Target, *, settings: Settings | No
         await asyncio.to_thread(live.thread.join, _LAST + 1)
         await asyncio.sleep(0)                  # what was told last
         if live.thread.is_alive():
-            tell(f"OpenTelemetry: {target.place} is too slow for what was left at the end; `sop export {journal.path.stem} --otel "
-                 "URL` sends it")
+            tell(f"OpenTelemetry: {target.place} is too slow for what was left at the end; `sop export {journal.path.stem} "
+                 "--otel URL` sends it")
 
 
 class Live:

@@ -28,8 +28,8 @@ SEARCH_MEMORY = "search_memory"
 STEP = "step"                       # none of the conventions: such spans have no `gen_ai.operation.name`
 
 SPANS: dict[str, tuple[str, str]] = {
-    INVOKE_WORKFLOW: ("invoke_workflow SOP", "a sitting of a run: from its beginning, or a resume, to where it rests or is "
-                      "killed; the first is the root of the trace, later ones are below it. Also a step that is a SOP"),
+    INVOKE_WORKFLOW: ("invoke_workflow SOP", "what one process does of a run: from its start, or a resume, until it ends or "
+                      "is killed; the first is the root of the trace, later ones are below it. Also a step that is a SOP"),
     INVOKE_AGENT: ("invoke_agent ROLE", "an activation of a role: one attempt at a step, or at one of its items"),
     CHAT: ("chat MODEL", "a model call with all its tries"),
     EMBEDDINGS: ("embeddings MODEL", "a call that embeds texts"),
@@ -135,15 +135,15 @@ ATTRIBUTES: dict[str, str] = {
     DRY: "nothing was done (`--dry-tools`)",
     EFFECT: "what a second call of a tool would do: `none`, `idempotent`, `once`",
     ESTIMATED: "the cost is an upper bound",
-    EVENT: "number of the event with which the span began, as `sop log --json` counts them",
+    EVENT: "number of the event with which the span began: its place in `sop log RUN --json`, from 1",
     FORKED: "the run that a fork branched off from",
     ITEM: "place of the item in its list, from 0",
     ITEM_KEY: "key of the item (content)",
     ITEMS: "how many items a firing has",
     KEY: "key of a call in the journal (content)",
-    OUTCOME: "how the run came to rest",
+    OUTCOME: "how the run ended",
     PACKAGE: "version of metaflow-agents that began the run",
-    RESUMED: "the sitting is not the first",
+    RESUMED: "a resume began it",
     REUSED: "the run from which a result was taken over; of a firing how many items are unchanged",
     ROUND: "number of the firing",
     RULE: "what decided about an action",
@@ -213,7 +213,7 @@ INFERENCE_OUTPUT = MetricName("gen_ai.client.inference.usage.output_tokens", "co
 INFERENCE_CACHED = MetricName(
     "gen_ai.client.inference.usage.cache_read.input_tokens", "counter", "{token}", "tokens of requests that were cached")
 AGENT_DURATION = MetricName(
-    "gen_ai.invoke_agent.duration", "histogram", "s", "how long an activation of a role took, or a sitting of a run", BUCKETS)
+    "gen_ai.invoke_agent.duration", "histogram", "s", "how long an activation of a role took, or one process with a run", BUCKETS)
 AGENT_CALLS = MetricName("gen_ai.invoke_agent.inference_calls", "histogram", "{call}", "model calls of an activation", COUNTS)
 AGENT_TOOLS = MetricName("gen_ai.invoke_agent.tool_calls", "histogram", "{call}", "tool calls of an activation", COUNTS)
 TOOL_DURATION = MetricName("gen_ai.execute_tool.duration", "histogram", "s", "how long a tool call took", BUCKETS)
@@ -223,9 +223,9 @@ METRICS = (INFERENCE_DURATION, EMBEDDINGS_DURATION, INFERENCE_INPUT, INFERENCE_O
            AGENT_CALLS, AGENT_TOOLS, TOOL_DURATION, SPENT, QUESTION_DURATION)
 
 TOLD_AS: dict[str, str] = {
-    "run_opened": "begins the span `invoke_workflow` of the first sitting: the root of the trace; in a fork with a link to that "
+    "run_opened": "begins the first span `invoke_workflow`: the root of the trace; in a fork with a link to that "
                   "of its source",
-    "resumed": "begins `invoke_workflow` of another sitting, below the root. After a kill it ends what was under way, as "
+    "resumed": "begins another `invoke_workflow`, below the root. After a kill it ends what was under way, as "
                "`interrupted`, with the time of the last event before",
     "fired": "begins `step` of a firing with `foreach`, else the span of its first attempt",
     "reserved": "begins `chat` or `embeddings`, and `plan` or `search_memory` around it; of a further try event `sop.retried`",
@@ -240,8 +240,8 @@ TOLD_AS: dict[str, str] = {
                 "calls",
     "failed": "ends the span of the attempt, with `error.type`; begins that of the next one",
     "committed": "ends `step` of the firing, or the span of its only activation, with what was made; inputs: event `sop.inputs`",
-    "documented": "event `sop.documented` of the sitting",
-    "sent": "event `sop.message` of the activation that asks, or of the sitting",
+    "documented": "event `sop.documented` of `invoke_workflow`",
+    "sent": "event `sop.message` of the activation that asks, or of `invoke_workflow`",
     "inner": "what it holds, below the span of the step that is a SOP",
     "run_ended": "ends `invoke_workflow`, and all that is under way in it",
 }
