@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -204,6 +205,16 @@ def test_nothing_that_was_asked_or_said_is_exported_and_no_secret_ever(folder: P
     assert b"[secret KEY]" in sent and b"note@1[a]~0/turn.0" in sent
 
 
+def test_with_content_a_request_holds_no_more_than_collectors_take(folder: Path, otlp: Collector,
+                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metaflow_agents.telemetry.exporter._MOST_TEXT", 5_000)
+    assert command(["run", "desk.yaml"]) == 0
+    assert command(["export", "letters-1", "--otel", otlp.url, "--otel-content"]) == 0
+    assert len(otlp.bodies) > 3 and max(map(len, otlp.bodies)) < 20_000
+    assert {span.span_id for span in otlp.distinct.values()} == set(expected(journal_of()))
+    assert len(otlp.spans) == len(otlp.distinct)
+
+
 def test_the_usual_variable_of_content(folder: Path, otlp: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     assert command(["run", "desk.yaml", "--otel", otlp.url]) == 0
@@ -245,6 +256,17 @@ def test_a_collector_that_does_not_answer_holds_up_neither_the_run_nor_its_end_f
     assert command(["run", "desk.yaml", "--otel", otlp.url]) == 0
     assert "letters-1: success" in capsys.readouterr().out
     assert otlp.spans == []
+
+
+def test_a_collector_that_is_too_slow_for_the_end_is_told(folder: Path, otlp: Collector, capsys: pytest.CaptureFixture[str],
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread is left alone then; the next request of it would come too late."""
+    over = threading.Event()
+    monkeypatch.setattr(live, "_LAST", -0.9)
+    monkeypatch.setattr(live.Live, "run", lambda *_: over.wait(PATIENCE))
+    assert command(["run", "desk.yaml", "--otel", otlp.url]) == 0
+    over.set()
+    assert "is too slow for what was left at the end; `sop export letters-1 --otel URL`" in capsys.readouterr().err
 
 
 def test_what_a_collector_refuses_is_said_once_and_not_sent_again(folder: Path, otlp: Collector,

@@ -21,7 +21,8 @@ from metaflow_agents.views.spans import Content, Span, Spans
 from metaflow_agents.views.spans.identity import trace_id
 
 BATCH = 512
-"""Spans of one request."""
+"""Spans of one request, at most."""
+_MOST_TEXT = 2_000_000                          # characters of one request: collectors take some megabytes
 _NO_METRICS = (404, 405, 415, 501)
 
 Tell = Callable[[str], None]
@@ -87,12 +88,12 @@ class Exporter:
     def send(self, timeout: float, *, measured: bool = False) -> bool:
         """Sends what waits; `measured`: metrics too, whether or not it is time for them. Whether all was taken."""
         while self._waiting and self._target.traces is not None:
-            batch = self._waiting[:BATCH]
+            batch = self._waiting[:self._fitting()]
             outcome = self._sender.send(self._target.traces, wire.traces(batch, self._named(), self._version), timeout)
             if not self._taken(outcome):
                 return False
             self.count += len(batch)
-            del self._waiting[:BATCH]
+            del self._waiting[:len(batch)]
         self._waiting.clear()
         if self._metrics is not None and (measured or time.monotonic() - self._measured >= self._target.interval):
             self._measure(timeout)
@@ -101,6 +102,17 @@ class Exporter:
             self._noted = self.count
             self._write()
         return self.state == "fine"
+
+    def _fitting(self) -> int:
+        """How many of the spans that wait go into one request: with content they may be large. One always does."""
+        if not self._target.content:
+            return BATCH
+        length = 0
+        for number, span in enumerate(self._waiting[:BATCH]):
+            length += sum(len(value) for value in span.attributes.values() if isinstance(value, str))
+            if length > _MOST_TEXT:
+                return max(number, 1)
+        return BATCH
 
     def _measure(self, timeout: float) -> None:
         self._measured = time.monotonic()

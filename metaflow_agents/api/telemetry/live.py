@@ -52,6 +52,9 @@ async def exporting(journal: Journal, target: Target, *, settings: Settings | No
         live.stop()
         await asyncio.to_thread(live.thread.join, _LAST + 1)
         await asyncio.sleep(0)                  # what was told last
+        if live.thread.is_alive():
+            tell(f"OpenTelemetry: {target.place} is too slow for what was left at the end; `sop export {journal.path.stem} "
+                 "--otel URL` sends it")
 
 
 class Live:
@@ -83,13 +86,15 @@ class Live:
             self._export(Exporter(self._journal, self._target, self._settings, self._tell))
         except Exception as error:              # a certificate that can't be read, a damaged journal, a fault of this package
             self._tell(f"OpenTelemetry: nothing more is exported in this run: {raised(error)}")
+        finally:
+            self._queue = deque(maxlen=0)       # what comes from now on is for nobody
 
     def _export(self, exporter: Exporter) -> None:
         pause = self._target.delay
         while True:
             self._woken.wait(pause)
-            ended = self._deadline
             self._woken.clear()
+            ended = self._deadline
             if exporter.state == "refused":
                 return
             fine = self._caught_up(exporter)

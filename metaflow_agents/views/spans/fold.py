@@ -134,7 +134,7 @@ class Spans:
         if event.memory is None:
             return
         self._activations.named(one, event.memory.role)
-        one.tell(names.CREATE_MEMORY, at, {names.STORE: event.memory.role, names.RECORDS: 1})
+        one.attributes[names.RECORDS] = 1 + len(event.besides)
         if event.besides:
             kinds = ", ".join(dict.fromkeys(entry.kind for entry in event.besides))
             self._open.end(self._open.child(one, f"{one.key}/{names.CREATE_MEMORY}", names.CREATE_MEMORY, at, {

@@ -60,6 +60,7 @@ class Meters:
         self.began = 0.0
         self._histograms: dict[str, dict[Labels, Histogram]] = {}       # by the metric's name
         self._sums: dict[str, dict[Labels, int]] = {}
+        self._labels: dict[tuple[object, ...], Labels] = {}
 
     def begin(self, at: float) -> None:
         """It counts from here on, unless it does already."""
@@ -77,13 +78,13 @@ class Meters:
         """A model call is over."""
         embeds = call.attributes[names.OPERATION] == names.EMBEDDINGS
         metric = names.EMBEDDINGS_DURATION if embeds else names.INFERENCE_DURATION
-        self._record(metric, _with_error(_labels(call), error), seconds)
+        self._record(metric, _with_error(self._of(call), error), seconds)
         if call.owner is not None and not embeds:
             call.owner.calls += 1
 
     def spent(self, call: Open, event: Settled) -> None:
         """A try at a model call came back."""
-        labels = _labels(call)
+        labels = self._of(call)
         if call.attributes[names.OPERATION] == names.CHAT:
             self._count(names.INFERENCE_INPUT, labels, event.tokens_in)
             self._count(names.INFERENCE_OUTPUT, labels, event.tokens_out)
@@ -115,6 +116,14 @@ class Meters:
         """A person answered."""
         self._record(names.QUESTION_DURATION, (), seconds)
 
+    def _of(self, call: Open) -> Labels:
+        told = call.attributes
+        key = told[names.OPERATION], told[names.PROVIDER], told[names.MODEL]
+        found = self._labels.get(key)
+        if found is None:
+            found = self._labels[key] = tuple((name, told[name]) for name in _OF_CALLS if name in told)
+        return found
+
     def _record(self, metric: MetricName, labels: Labels, figure: float) -> None:
         held = self._histograms.setdefault(metric.name, {})
         found = held.get(labels)
@@ -126,11 +135,6 @@ class Meters:
         if more:
             held = self._sums.setdefault(metric.name, {})
             held[labels] = held.get(labels, 0) + more
-
-
-def _labels(call: Open) -> Labels:
-    told = call.attributes
-    return tuple([(name, told[name]) for name in _OF_CALLS if name in told])
 
 
 def _with_error(labels: Labels, error: str) -> Labels:

@@ -28,13 +28,13 @@ SEARCH_MEMORY = "search_memory"
 STEP = "step"                       # none of the conventions: such spans have no `gen_ai.operation.name`
 
 SPANS: dict[str, tuple[str, str]] = {
-    INVOKE_WORKFLOW: ("invoke_workflow SOP", "a sitting of a run: from its beginning, or a resume, to where it rests or is "
-                      "killed; the first is the root of the trace, later ones are below it. Also a step that is a SOP"),
+    INVOKE_WORKFLOW: ("invoke_workflow SOP", "what one process does of a run: from its start, or a resume, until it ends or "
+                      "is killed; the first is the root of the trace, later ones are below it. Also a step that is a SOP"),
     INVOKE_AGENT: ("invoke_agent ROLE", "an activation of a role: one attempt at a step, or at one of its items"),
     CHAT: ("chat MODEL", "a model call with all its tries"),
     EMBEDDINGS: ("embeddings MODEL", "a call that embeds texts"),
     SEARCH_MEMORY: ("search_memory", "around such a call: a role recalls by embeddings"),
-    CREATE_MEMORY: ("create_memory", "a role keeps reflections, lessons or a summary; that it keeps a turn is an event"),
+    CREATE_MEMORY: ("create_memory", "a role keeps reflections, lessons or a summary, besides its turn"),
     PLAN: ("plan ROLE", "around a call in which a strategy plans (`plan_and_execute`, `task_queue`, `solver`)"),
     EXECUTE_TOOL: ("execute_tool TOOL", "a tool call, by a role or a `tool:` step"),
     RETRIEVAL: ("retrieval files", "a call of the tools `search` and `map`"),
@@ -117,7 +117,7 @@ ATTRIBUTES: dict[str, str] = {
     TOOL: "the tool",
     DATA_SOURCE: "`files`: what `search` and `map` look into",
     STORE: "the role whose memory it is",
-    RECORDS: "how many memories are kept",
+    RECORDS: "how many memories are kept, or an activation leaves: a turn, and what its role came to see",
     ERROR: "why it ended badly, in one word (below)",
     ADDRESS: "host of the endpoint",
     PORT: "its port",
@@ -135,15 +135,15 @@ ATTRIBUTES: dict[str, str] = {
     DRY: "nothing was done (`--dry-tools`)",
     EFFECT: "what a second call of a tool would do: `none`, `idempotent`, `once`",
     ESTIMATED: "the cost is an upper bound",
-    EVENT: "number of the event with which the span began, as `sop log --json` counts them",
+    EVENT: "number of the event with which the span began: its place in `sop log RUN --json`, from 1",
     FORKED: "the run that a fork branched off from",
     ITEM: "place of the item in its list, from 0",
     ITEM_KEY: "key of the item (content)",
     ITEMS: "how many items a firing has",
     KEY: "key of a call in the journal (content)",
-    OUTCOME: "how the run came to rest",
+    OUTCOME: "how the run ended",
     PACKAGE: "version of metaflow-agents that began the run",
-    RESUMED: "the sitting is not the first",
+    RESUMED: "a resume began it",
     REUSED: "the run from which a result was taken over; of a firing how many items are unchanged",
     ROUND: "number of the firing",
     RULE: "what decided about an action",
@@ -172,7 +172,7 @@ EVENTS: dict[str, str] = {
     RETRIED: "that try is sent", OBSERVED: "a command, a check, a repair of an answer, a note of a strategy",
     DECIDED: "the policy decided about an action", ASKED: "a person is asked", ANSWERED: "a person answered",
     MESSAGE: "a message between roles", DOCUMENTED: "documents of a version were made anew",
-    COMMITTED: "a firing ended, of which no span is under way", CREATE_MEMORY: "a role remembers its turn",
+    COMMITTED: "a firing ended, of which no span is under way",
 }
 """Events of spans."""
 
@@ -213,7 +213,7 @@ INFERENCE_OUTPUT = MetricName("gen_ai.client.inference.usage.output_tokens", "co
 INFERENCE_CACHED = MetricName(
     "gen_ai.client.inference.usage.cache_read.input_tokens", "counter", "{token}", "tokens of requests that were cached")
 AGENT_DURATION = MetricName(
-    "gen_ai.invoke_agent.duration", "histogram", "s", "how long an activation of a role took, or a sitting of a run", BUCKETS)
+    "gen_ai.invoke_agent.duration", "histogram", "s", "how long an activation of a role took, or one process with a run", BUCKETS)
 AGENT_CALLS = MetricName("gen_ai.invoke_agent.inference_calls", "histogram", "{call}", "model calls of an activation", COUNTS)
 AGENT_TOOLS = MetricName("gen_ai.invoke_agent.tool_calls", "histogram", "{call}", "tool calls of an activation", COUNTS)
 TOOL_DURATION = MetricName("gen_ai.execute_tool.duration", "histogram", "s", "how long a tool call took", BUCKETS)
@@ -223,9 +223,9 @@ METRICS = (INFERENCE_DURATION, EMBEDDINGS_DURATION, INFERENCE_INPUT, INFERENCE_O
            AGENT_CALLS, AGENT_TOOLS, TOOL_DURATION, SPENT, QUESTION_DURATION)
 
 TOLD_AS: dict[str, str] = {
-    "run_opened": "begins the span `invoke_workflow` of the first sitting: the root of the trace; in a fork with a link to that "
+    "run_opened": "begins the first span `invoke_workflow`: the root of the trace; in a fork with a link to that "
                   "of its source",
-    "resumed": "begins `invoke_workflow` of another sitting, below the root. After a kill it ends what was under way, as "
+    "resumed": "begins another `invoke_workflow`, below the root. After a kill it ends what was under way, as "
                "`interrupted`, with the time of the last event before",
     "fired": "begins `step` of a firing with `foreach`, else the span of its first attempt",
     "reserved": "begins `chat` or `embeddings`, and `plan` or `search_memory` around it; of a further try event `sop.retried`",
@@ -236,12 +236,12 @@ TOLD_AS: dict[str, str] = {
     "done": "ends that span; metric of its duration",
     "asked": "event `sop.asked` of the tool call or the activation that waits",
     "answered": "event `sop.answered` there; metric of how long the question was open",
-    "finished": "ends the activation's span (without `foreach` its `committed` does); event or span `create_memory`; metrics of "
-                "duration and calls",
+    "finished": "ends the activation's span (without `foreach` its `committed` does); `create_memory`; metrics of duration and "
+                "calls",
     "failed": "ends the span of the attempt, with `error.type`; begins that of the next one",
     "committed": "ends `step` of the firing, or the span of its only activation, with what was made; inputs: event `sop.inputs`",
-    "documented": "event `sop.documented` of the sitting",
-    "sent": "event `sop.message` of the activation that asks, or of the sitting",
+    "documented": "event `sop.documented` of `invoke_workflow`",
+    "sent": "event `sop.message` of the activation that asks, or of `invoke_workflow`",
     "inner": "what it holds, below the span of the step that is a SOP",
     "run_ended": "ends `invoke_workflow`, and all that is under way in it",
 }

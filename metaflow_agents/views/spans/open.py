@@ -133,7 +133,9 @@ class OpenSpans:
 
     def taken(self) -> list[Span]:
         """What has ended since this was last asked."""
-        ended, self._ended = self._ended, []
+        ended = self._ended
+        if ended:
+            self._ended = []
         return ended
 
     def _made(self, key: str, parent: Open | None, name: str, at: float, attributes: Attributes, home: dict[str, Open]) -> Open:
