@@ -1,4 +1,4 @@
-"""A run that is over leaves nothing that only the garbage collector frees: many runs in one process take no more memory than a few."""
+"""A run that is over leaves nothing that only the garbage collector frees: many runs take no more memory than a few."""
 
 from __future__ import annotations
 

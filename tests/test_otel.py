@@ -33,14 +33,14 @@ from patience import PATIENCE, until
 from scripted import Scripted, write
 
 from metaflow_agents import fork, start
+from metaflow_agents.api.telemetry import Target, exporting, live, target_of, wire
+from metaflow_agents.api.telemetry.exporter import Exporter, export_whole
+from metaflow_agents.api.telemetry.note import Note
 from metaflow_agents.cli import command
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema.event import Resumed
 from metaflow_agents.settings import Settings
-from metaflow_agents.api.telemetry import Target, exporting, live, target_of, wire
-from metaflow_agents.api.telemetry.exporter import Exporter, export_whole
-from metaflow_agents.api.telemetry.note import Note
 from metaflow_agents.views.spans import Spans, names
 
 SOP = Path(sys.executable).with_name("sop")
