@@ -480,7 +480,8 @@ def public() -> str:
 def otel_spans() -> str:
     """The spans of a run, by the conventions of one version."""
     return table(["span", "`gen_ai.operation.name`", "what it is"], [
-        [f"`{name}`", "none" if operation == otel.STEP else f"`{operation}`", what] for operation, (name, what) in otel.SPANS.items()])
+        [f"`{name}`", "none" if operation == otel.STEP else f"`{operation}`", what]
+        for operation, (name, what) in otel.SPANS.items()])
 
 
 @_named("otel-events")

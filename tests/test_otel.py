@@ -207,7 +207,7 @@ def test_nothing_that_was_asked_or_said_is_exported_and_no_secret_ever(folder: P
 
 def test_with_content_a_request_holds_no_more_than_collectors_take(folder: Path, otlp: Collector,
                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metaflow_agents.telemetry.exporter._MOST_TEXT", 5_000)
+    monkeypatch.setattr("metaflow_agents.api.telemetry.exporter._MOST_TEXT", 5_000)
     assert command(["run", "desk.yaml"]) == 0
     assert command(["export", "letters-1", "--otel", otlp.url, "--otel-content"]) == 0
     assert len(otlp.bodies) > 3 and max(map(len, otlp.bodies)) < 20_000

@@ -13,12 +13,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import metaflow_agents
 from metaflow_agents.terminal import printing
 from metaflow_agents.tools.secrets import every_text
 from metaflow_agents.views.page_file.bundle import bundled
 
-STATIC = Path(metaflow_agents.__file__).parent / "web" / "static"
+STATIC = Path(__file__).parents[2] / "web" / "static"
 _OWN = Path(__file__).parent / "file_api.js"
 _ELSEWHERE = tuple(f"pages/{name}.js" for name in ("runs", "new_run", "inbox", "sop", "compare", "memory"))
 _STYLES = ("app.css", "views.css")

@@ -106,8 +106,8 @@ class RunFile:
         progress = self.progress
         stands = Stands(progress.outcome or "running", progress.reason, progress.clock.latest, run=self.name)
         steps = self._page.steps(progress, stands)
-        return {"at": progress.clock.latest, "last": last, **self._page.live(progress, stands), "progress": self._page.done(steps),
-                "steps": steps, "questions": [], "versions": dict(progress.versions)}
+        return {"at": progress.clock.latest, "last": last, **self._page.live(progress, stands),
+                "progress": self._page.done(steps), "steps": steps, "questions": [], "versions": dict(progress.versions)}
 
     @property
     def name(self) -> str:
