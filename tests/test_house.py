@@ -119,6 +119,7 @@ JSON_READ_IN = {                             # module → why what it reads ther
     "documents/publishing/convert.py": "inside of the sandbox, the job that this program wrote into a file",
     "api/preview.py": "a request in a journal in memory",
     "api/sop_test/lived.py": "requests in a journal in memory",
+    "views/spans/content.py": "blobs of the run's own journal",
     "workers/process.py": "what a worker gives, bounded in length; what is no JSON is a refusal of what it parsed",
 }
 

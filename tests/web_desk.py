@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from typing import Any
 
 from cli_desk import SOP, environment
 from patience import PATIENCE, until
+
+from metaflow_agents.journal.run_summary import holder
 
 TOKEN = re.compile(r"http://\S+#\S*token=([\w-]+)")
 
@@ -160,8 +163,23 @@ def serving(folder: Path, *words: str, session: bool = True, env: Mapping[str, s
             process.wait(PATIENCE)
         finally:
             process.kill()
+            _end_runs(folder)
         reader.join(PATIENCE)
         process.stdout.close()
+
+
+def _end_runs(folder: Path) -> None:
+    """A run that a page began lives on without the server: what is still under way in the folder is ended."""
+    for journal in folder.rglob(".journals/*.db"):
+        for number in (signal.SIGINT, signal.SIGKILL):
+            process = holder(journal)
+            if process is None or process == os.getpid():
+                break
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+            deadline = time.monotonic() + 10
+            while holder(journal) == process and time.monotonic() < deadline:
+                time.sleep(0.05)
 
 
 def _answers(port: int) -> bool:
@@ -172,8 +190,6 @@ def _answers(port: int) -> bool:
 
 def held(folder: Path, run: str, workspace: str = "workspace") -> int | None:
     """The process that has a run open."""
-    from metaflow_agents.journal.run_summary import holder
-
     return holder(folder / workspace / ".journals" / f"{run}.db")
 
 

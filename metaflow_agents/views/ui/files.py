@@ -78,7 +78,7 @@ class FileHistory:
             artifact, digest = held[path]
             versions = self._versions.get(path, [])
             found.append({
-                "path": path, "told": line(path), "artifact": artifact, "number": self._fold.version(artifact),
+                "path": path, "told": line(path), "artifact": artifact, "number": self._fold.versions.version(artifact),
                 "part": path if path in parts[artifact] else None, "bytes": _size(journal, digest) if number < _SIZED else None,
                 "changes": len(versions),
                 "versions": [{"artifact": name, "number": version, "seq": seq, "by": who(name, version)}
@@ -87,7 +87,7 @@ class FileHistory:
 
     def _parts(self, journal: RawJournal, artifact: str) -> Collection[str]:
         """The files that are asked for by their paths: those of a set of files, and documents made of a text."""
-        payload = self._fold.payload(artifact)
+        payload = self._fold.versions.payload(artifact)
         held = None if payload is None else unpack(journal.blob(payload))
         return held.files if isinstance(held, Files) else held.documents if isinstance(held, Data) else ()
 
