@@ -97,10 +97,8 @@ def parts_told(text: str, digest: str, path: str, read: Mapping[str, int]) -> li
 
 
 def _told(part: PromptPart, text: str, digest: str, path: str, read: Mapping[str, int]) -> dict[str, Any]:
-    start = part.start
-    if part.kind not in tags():                                     # the empty lines around what stands below a heading
-        start += len(text) - len(text.lstrip("\n"))
-        text = text.strip("\n")
+    start = part.start + len(text) - len(text.lstrip("\n"))         # the empty lines around what stands below a heading
+    text = text.strip("\n")
     version = read.get(part.name) if part.kind == "artifact" else None
     return {"kind": part.kind, "name": part.name, "shown": part.shown, "tokens": tokens_of(len(text.encode())),
             **({"version": version} if version else {}),
