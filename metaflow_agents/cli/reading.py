@@ -92,8 +92,9 @@ def _page_file(name: str, file: Path, workspace: Path) -> int:
         compiled = [event["compiled"] for _, event in journal.events("run_opened", "resumed")]
         program = program_of(journal, compiled[-1] if compiled else "")
         where = "" if workspace == WORKSPACE else f" --workspace {workspace}"
-        data = RunFile(journal, program, workspace, Settings.read().heads).data(f"sop ui {name}{where}")
-    written = document(name, data).encode()
+        run = RunFile(journal, program, workspace, Settings.read().heads)
+        data = run.data(f"sop ui {name}{where}")
+    written = document(name, data, run.nowhere).encode()
     write_whole(file, written, file.with_name(f".{file.name}.part"))
     say([f"wrote {file}: {len(written) / 1e6:.1f} MB, {amount(len(data['conversations']), 'conversation')}; it opens in a "
          "browser, without a server", *([f"  {line}" for line in data["left_out"]])])

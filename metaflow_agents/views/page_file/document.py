@@ -24,8 +24,10 @@ _STYLES = ("app.css", "views.css")
 _ACTING = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def document(name: str, data: Mapping[str, Any]) -> str:
-    """The HTML of a run's file. Raises RunError where the pages can't be bundled."""
+def document(name: str, data: Mapping[str, Any], masked: Callable[[str], str]) -> str:
+    """The HTML of a run's file; each text of the data goes through `masked`, keys too, after the secrets that this process knows
+    are taken out. Raises RunError where the pages can't be bundled.
+    """
     icon = f"data:image/svg+xml;base64,{base64.b64encode((STATIC / 'icon.svg').read_bytes()).decode()}"
     script = bundled("app.js", _text, _ELSEWHERE, {"api.js": _OWN.read_text(encoding="utf-8")}).replace('"icon.svg"', f'"{icon}"')
     styles = "\n".join(_text(one) for one in _STYLES)
@@ -51,16 +53,16 @@ def document(name: str, data: Mapping[str, Any]) -> str:
 <body>
 <div id="app"></div>
 <noscript>This file shows a run, and needs JavaScript to do it. Nothing in it is sent anywhere.</noscript>
-<script type="application/json" id="sop-data">{embeddable(data)}</script>
+<script type="application/json" id="sop-data">{embeddable(data, masked)}</script>
 <script>{script}</script>
 </body>
 </html>
 """
 
 
-def embeddable(data: Mapping[str, Any], masked: Callable[[str], str] = printing.redacted) -> str:
-    """The data as JSON that no text in it can leave: without secrets, and with every letter that acts in HTML by its number."""
-    text = printing.as_json(every_text(data, masked))
+def embeddable(data: Mapping[str, Any], masked: Callable[[str], str]) -> str:
+    """The data as JSON that no text in it can leave: every letter that acts in HTML stands there by its number."""
+    text = printing.as_json(every_text(data, lambda one: masked(printing.redacted(one))))
     for letter, escaped in _ACTING.items():
         text = text.replace(letter, escaped)
     return text

@@ -106,13 +106,20 @@ class RunFile:
         progress = self.progress
         stands = Stands(progress.outcome or "running", progress.reason, progress.clock.latest, run=self.name)
         steps = self._page.steps(progress, stands)
-        return {"at": progress.clock.latest, "last": last, **self._page.live(progress, stands),
-                "progress": self._page.done(steps), "steps": steps, "questions": [], "versions": dict(progress.versions)}
+        return {"at": progress.clock.latest, "last": last, **self._page.live(progress, stands), "steps": steps, "questions": [],
+                "progress": self._page.done(steps), "versions": dict(progress.versions)}
 
     @property
     def name(self) -> str:
         """The run's."""
         return self.journal.path.stem
+
+    def nowhere(self, text: str) -> str:
+        """A text without where on this machine the SOP and the person's files lie: the file is for somebody else."""
+        folder, home = str(Path(self.progress.opened.get("location", "")).parent), str(Path.home())
+        if len(folder) > 1:
+            text = text.replace(f"{folder}/", "")
+        return text.replace(home, "~") if len(home) > 1 else text
 
     def data(self, command: str) -> dict[str, Any]:
         """All of it, as `file_api.js` answers from it. `command`: what shows the run whole."""
