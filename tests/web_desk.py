@@ -135,8 +135,9 @@ class Stream:
 
 
 @contextmanager
-def serving(folder: Path, *words: str, session: bool = True, env: Mapping[str, str] | None = None) -> Iterator[Client]:
-    """`sop ui` in a folder, on a port of its own."""
+def serving(folder: Path, *words: str, session: bool = True, env: Mapping[str, str] | None = None,
+            ends_runs: bool = True) -> Iterator[Client]:
+    """`sop ui` in a folder, on a port of its own; with it ends, unless it is left to another one, what still runs there."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
@@ -163,7 +164,8 @@ def serving(folder: Path, *words: str, session: bool = True, env: Mapping[str, s
             process.wait(PATIENCE)
         finally:
             process.kill()
-            _end_runs(folder)
+            if ends_runs:
+                _end_runs(folder)
         reader.join(PATIENCE)
         process.stdout.close()
 
