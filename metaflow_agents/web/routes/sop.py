@@ -38,9 +38,15 @@ def page(asked: Asked) -> dict[str, Any]:
         hide_secrets(sop.secrets)
         file = _file(asked)
     name = file.path.stem if sop is None else sop.sop
-    return {**_checked(asked, reading, file.text), "file": str(file.path), "name": name, "text": file.text, "digest": file.digest,
+    return {**_checked(asked, reading, file.text), "file": str(file.path), "told": _told(asked, file.path), "name": name,
+            "text": file.text, "digest": file.digest,
             "writable": not file.fixed, "fixed": file.fixed, "describes": "" if sop is None else sop.description,
             "demo": name in library.shipped_demonstrations(), "roles": [] if sop is None else list(sop.roles)}
+
+
+def _told(asked: Asked, path: Path) -> str:
+    """Where the file is, as a person reads it."""
+    return str(path.relative_to(asked.site.folder)) if path.is_relative_to(asked.site.folder) else "shipped"
 
 
 def checked(asked: Asked) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo, useReducer, useRef, useState } from "../vendor/preact-htm.js";
 import { announce, useLatest, useLoad, useShortcuts } from "../hooks.js";
-import { Button, Confirm, Copy, Count, Empty, Field, Loading, Problem, State, plural } from "../parts.js";
+import { Button, Confirm, Copy, Count, Empty, Field, Loading, Problem, State, modelName, plural } from "../parts.js";
 import { go, href, within } from "../router.js";
 import { segments, words } from "./activation.js";
 import { Finding, places, textOf } from "./conversation_find.js";
@@ -147,7 +147,7 @@ function Head({ told, turns, conversation, open, overview, live, onFork }) {
     <div class="row"><h2>${words(told)}</h2>${told.ended ? html`<${State} state=${told.ended.state} reason=${textOf(told.ended.error)} />` : html`<${State} state="running" />`}
       ${told.attempts?.length > 1 ? html`<span class="row tries" role="group" aria-label="Tries">${told.attempts.map((key, number) => html`
         <${Button} key=${key} kind="small" pressed=${key === told.key} run=${() => open(key)}>try ${number + 1}<//>`)}</span>` : null}</div>
-    <p class="quiet conversation-told">${told.does?.kind && told.does.kind !== "role" ? html`<span>${told.does.kind} <code>${told.does.told}</code></span>` : null}${told.role ? html`<span>${told.role}</span>` : null}${told.model ? html`<span class="mono cut-line" title=${told.model}>${told.model}</span>` : null}
+    <p class="quiet conversation-told">${told.does?.kind && told.does.kind !== "role" ? html`<span>${told.does.kind} <code>${told.does.told}</code></span>` : null}${told.role ? html`<span>${told.role}</span>` : null}${told.model ? html`<span class="mono cut-line" title=${told.model}>${modelName(told.model)}</span>` : null}
       <span>${plural(told.total ?? turns.length, "turn")}</span>${tokensIn ? html`<span><${Count} value=${tokensIn} /> tokens in, <${Count} value=${tokensOut} /> out${whole ? "" : " so far"}</span>` : null}</p>
     <div class="row conversation-acts">
       <${Button} kind="small" disabled=${!told.previous} title="Activation of this step before ([)" run=${() => open(told.previous)}>← Previous<//>

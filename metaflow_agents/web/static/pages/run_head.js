@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { announce, useNow } from "../hooks.js";
-import { Button, Confirm, Copy, Dialog, Entry, Menu, Meter, State, Tick, Time, duration, plural } from "../parts.js";
+import { Button, Confirm, Copy, Dialog, Entry, Menu, Meter, State, Tick, Time, duration, modelName, plural } from "../parts.js";
 import { go, href, parseKey } from "../router.js";
 
 const BAD = ["failed", "failure", "stopped", "endpoint", "killed", "damaged"];
@@ -25,7 +25,7 @@ export function Head({ overview, api, reload, selected }) {
   };
   const stop = act(async () => { await api.stop(run); setStopping(true); }, "Asked to stop.");
   const open = questions.filter(({ given }) => !given).length;
-  const told = [...new Set(Object.values(models || {}))].map((model) => model.replace(/[^\s:,=]*\/([^/]+)$/, "…/$1"));
+  const told = [...new Set(Object.values(models || {}))].map(modelName);
   const at = firingOf(selected, overview.steps);
   const more = [
     { label: "Resume with…", told: "another model, a higher limit, a changed SOP", disabled: !can.resume, run: () => setAsked("resume") },

@@ -112,7 +112,7 @@ function Workbench({ sop, api, reload }) {
   return html`<div class=${`sop-page ${narrow ? "narrow" : ""}`}>
     <div class="sop-head"><h1 class="cut-line">${sop.name}</h1>
       <span class=${`pill ${dirty ? "waiting" : ""}`}>${!writable ? "read only" : dirty ? "not saved" : "saved"}</span>
-      <span class="quieter cut-line sop-file" title=${sop.file}>${sop.file}</span>
+      <span class="quieter cut-line sop-file" title=${sop.file}>${sop.told}</span>
       <div class="sop-actions">
         <${Button} kind="bare" pressed=${wrap ?? narrow} run=${() => setWrap(!(wrap ?? narrow))}>Wrap<//>
         ${dirty ? html`<${Button} run=${() => setReverting(true)}>Revert…<//>` : null}

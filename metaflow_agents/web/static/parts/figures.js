@@ -14,6 +14,8 @@ export function count(value) {
 }
 
 /** "1 call", "12 calls". */
+// A model's name without the folder of its file.
+export const modelName = (model) => model.replace(/[^\s:,=]*\/([^/]+)$/, "…/$1");
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 
 /** Seconds as "0.32 s", "8.1 s", "2 min 05 s", "3 h 12 min", "2 d 4 h". */
