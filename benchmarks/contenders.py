@@ -2,7 +2,8 @@
 
     python -m benchmarks.contenders engine chain http://127.0.0.1:PORT --count 100 --folder FOLDER
 
-`engine` is this framework with everything on; `openai` a loop written by hand on `openai.AsyncOpenAI` as it comes, which saves
+`engine` is this framework with everything on, `exported` the same while it is exported to OpenTelemetry too (of `chain` alone);
+`openai` a loop written by hand on `openai.AsyncOpenAI` as it comes, which saves
 each answer in a file; `aiohttp` the same loop without a client library; `langgraph` a graph of LangGraph with a node for each
 role, which asks by `openai.AsyncOpenAI` too and keeps its state by `AsyncSqliteSaver`. What is done:
 
@@ -267,6 +268,38 @@ async def with_engine(task: str, url: str, folder: Path, count: int) -> dict[str
     return clock.told
 
 
+async def with_export(task: str, url: str, folder: Path, count: int) -> dict[str, float]:
+    """The engine, exported to a collector at the same address. Also how much of the processor time the exporting thread took."""
+    await _exported(f"{url}/0/v1", url, folder, 1, "warm")
+    with Clock() as clock:
+        clock.calls, thread = await _exported(f"{url}/0/v1", url, folder, count, "work")
+    return {**clock.told, "thread": thread}
+
+
+async def _exported(model: str, collector: str, folder: Path, count: int, name: str) -> tuple[int, float]:
+    """Calls, and processor seconds of the thread."""
+    from metaflow_agents import start
+    from metaflow_agents.api.telemetry import exporting, live, target_of
+    from metaflow_agents.settings import Settings
+
+    took = 0.0
+
+    class Timed(live.Live):
+        def run(self) -> None:
+            nonlocal took
+            super().run()
+            took = time.thread_time()
+
+    live.Live = Timed  # type: ignore[misc]
+    sop = folder / f"{name}.yaml"
+    sop.write_text(chain_sop(count), encoding="utf-8")
+    target = target_of(collector, Settings.read({}))
+    async with start(sop, model=_model(model), workspace=folder / "runs", name=name, idea="a pocket calculator") as going:
+        async with exporting(going.journal, target, tell=lambda text: sys.exit(text)):
+            result = await going.result()
+    return result.calls, took
+
+
 async def _many_runs(task: str, url: str, folder: Path, count: int) -> dict[str, float]:
     """Runs of four calls: one after the other, or side by side."""
     from metaflow_agents import prepare, run
@@ -318,7 +351,7 @@ async def _run(task: str, url: str, folder: Path, count: int, name: str) -> RunR
 
 
 CONTENDERS: dict[str, Callable[[str, str, Path, int], Any]] = {
-    "engine": with_engine, "openai": with_openai, "aiohttp": with_aiohttp, "langgraph": with_langgraph}
+    "engine": with_engine, "exported": with_export, "openai": with_openai, "aiohttp": with_aiohttp, "langgraph": with_langgraph}
 
 
 def main() -> None:

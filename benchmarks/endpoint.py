@@ -9,6 +9,7 @@ says how long an answer takes (`/200/v1/chat/completions`: 200 ms), the prompt w
 - `Write the file src/p0.py.` gives that file as a block;
 - anything else gives 1 KB of text, another each time.
 
+What is exported to it by OTLP (`/v1/traces`, `/v1/metrics`) is taken, and no request that counts.
 `GET /first` tells when the first request since the last such question came, in seconds of the machine's monotonic clock, and
 how many came.
 """
@@ -91,6 +92,9 @@ class Endpoint(asyncio.Protocol):
         if path == b"/first":
             self._send(json.dumps([self._seen.first, self._seen.requests]).encode())
             self._seen.first, self._seen.requests = None, 0
+            return
+        if path.startswith(b"/v1/"):
+            self._send(b"")
             return
         if self._seen.first is None:
             self._seen.first = time.monotonic()

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.runtime.prepare import checked, identity, sources_of
+from metaflow_agents.runtime.prepare import prepare
 from metaflow_agents.schema.event import Committed, Entry, Event, Finished, Fired, Reserved, RunOpened, Settled, Version
 from metaflow_agents.schema.keys import ActivationKey
 from metaflow_agents.schema.model import canonical, digest
@@ -47,9 +47,9 @@ def make_large_journal(path: Path, activations: int, *, shape: Shape = "many", s
 
 
 async def _write(path: Path, activations: int, shape: Shape, size: int) -> None:
-    loaded = checked(SOPS / f"{shape}.yaml")
-    blobs = sources_of(loaded)
-    opened = RunOpened(run=path.stem, **identity(loaded), models={"*": f"python:{__name__}:answering.<locals>.model"},
+    prepared = prepare(SOPS / f"{shape}.yaml", model="dry")
+    blobs = prepared.sources
+    opened = RunOpened(run=path.stem, **prepared.identity, models={"*": f"python:{__name__}:answering.<locals>.model"},
                        sandbox="", package="0")
     made = {"wide": _wide, "many": _many, "deep": _deep}[shape](_Writing(size), activations)
     async with Journal.create(path) as journal:

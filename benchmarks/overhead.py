@@ -32,7 +32,7 @@ from benchmarks.report import Report, command_line
 
 TOP = Path(__file__).resolve().parent.parent
 WHO = ("engine", "openai", "aiohttp")
-NAMED = {"openai": "the bare `openai` loop", "langgraph": "LangGraph, `AsyncSqliteSaver`"}
+NAMED = {"openai": "the bare `openai` loop", "engine": "the same, not exported", "langgraph": "LangGraph, `AsyncSqliteSaver`"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Bench:
 
     def run(self) -> Report:
         """All rows."""
-        for name, part in (("chain", self.chain), ("memory", self.memory), ("runs", self.runs), ("many", self.many),
-                           ("team", self.team), ("start", self.start)):
+        for name, part in (("chain", self.chain), ("export", self.export), ("memory", self.memory), ("runs", self.runs),
+                           ("many", self.many), ("team", self.team), ("start", self.start)):
             print(f"{name} …", file=sys.stderr, flush=True)
             part()
         return self.report
@@ -70,6 +70,15 @@ class Bench:
         found = self._turns("chain", self.sizes.rounds)
         self._compared("(a) four roles in turn, one long run: CPU a call", found, _cpu, "ms", 0.7)
         self._beside("(a) four roles in turn: CPU a call on aiohttp alone", found, "aiohttp", _cpu, "ms")
+
+    def export(self) -> None:
+        """The same chain while it is exported to OpenTelemetry."""
+        found = self._turns("chain", self.sizes.rounds, ("engine", "exported"))
+        mine, other = (statistics.median(map(_cpu, found[who])) for who in ("exported", "engine"))
+        self.report.add("(a) exported to OpenTelemetry: CPU a call", mine, "ms", NAMED["engine"], other, bound=1.02,
+                        compared=True)
+        thread = statistics.median(told["thread"] / told["calls"] * 1e3 for told in found["exported"])
+        self.report.add("(a) of it the exporting thread", thread, "ms", NAMED["engine"], other, bound=0.02, compared=True)
 
     def memory(self) -> None:
         """Where each chain is a run of its own, all in memory."""

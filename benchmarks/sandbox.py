@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Report, command_line
-from metaflow_agents.runtime.prepare import engine_of
 from metaflow_agents.sandbox.bubblewrap import Bubblewrap
 from metaflow_agents.sandbox.choice import CONFINING, choose, looked_at
+from metaflow_agents.sandbox.engines import engine_of
 from metaflow_agents.sandbox.probe import bubblewrap_holds
 from metaflow_agents.sandbox.unconfined import Unconfined
 from metaflow_agents.settings import Settings

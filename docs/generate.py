@@ -55,6 +55,7 @@ from metaflow_agents.tools.map import MapTool
 from metaflow_agents.tools.showing import More
 from metaflow_agents.tools.web import Fetch
 from metaflow_agents.views.picture import svg
+from metaflow_agents.views.spans import names as otel
 
 TOP = Path(__file__).resolve().parent.parent
 DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md",
@@ -369,6 +370,7 @@ def command_tree() -> dict[str, Any]:
     import typer
 
     from metaflow_agents.cli.app import app
+    from metaflow_agents.plugins import OURS, installed
 
     def below(found: dict[str, Any], before: str = "") -> dict[str, Any]:
         flat: dict[str, Any] = {}
@@ -376,7 +378,9 @@ def command_tree() -> dict[str, Any]:
             flat |= below(one.commands, f"{before}{name} ") if hasattr(one, "commands") else {f"{before}{name}": one}
         return flat
 
-    return below(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    group: Any = typer.main.get_command(app)
+    by_the_door = [name for name, plugin in installed("commands").items() if plugin.distribution == OURS]
+    return below({**group.commands, **{name: group.get_command(None, name) for name in by_the_door}})
 
 
 @_named("commands")
@@ -470,6 +474,57 @@ def public() -> str:
         rows.append([f"`{name}`", "class" if inspect.isclass(thing) else "async function" if inspect.iscoroutinefunction(thing)
                      else "function", first_line(thing.__doc__)])
     return table(["name", "", "what it is"], rows)
+
+
+@_named("otel-spans")
+def otel_spans() -> str:
+    """The spans of a run, by the conventions of one version."""
+    return table(["span", "`gen_ai.operation.name`", "what it is"], [
+        [f"`{name}`", "none" if operation == otel.STEP else f"`{operation}`", what]
+        for operation, (name, what) in otel.SPANS.items()])
+
+
+@_named("otel-events")
+def otel_events() -> str:
+    """What becomes of each kind of event."""
+    return table(["event of the journal", "becomes"], [[f"`{kind}`", told] for kind, told in otel.TOLD_AS.items()])
+
+
+@_named("otel-attributes")
+def otel_attributes() -> str:
+    """Attributes of spans."""
+    return table(["attribute", "says"], [[f"`{name}`", told] for name, told in otel.ATTRIBUTES.items()])
+
+
+@_named("otel-span-events")
+def otel_span_events() -> str:
+    """Events of spans."""
+    return table(["event of a span", "says"], [[f"`{name}`", told] for name, told in otel.EVENTS.items()])
+
+
+@_named("otel-errors")
+def otel_errors() -> str:
+    """The values of `error.type`."""
+    return table(["`error.type`", "means"], [[f"`{name}`", told] for name, told in otel.ERRORS.items()])
+
+
+@_named("otel-metrics")
+def otel_metrics() -> str:
+    """Metrics."""
+    return table(["metric", "instrument", "unit", "measures"], [
+        [f"`{metric.name}`", metric.instrument, f"`{metric.unit}`", metric.what] for metric in otel.METRICS])
+
+
+@_named("otel-left-out")
+def otel_left_out() -> str:
+    """What is not exported."""
+    return table(["left out", "because"], otel.LEFT_OUT.items())
+
+
+@_named("otel-version")
+def otel_version() -> str:
+    """Of which conventions the names are."""
+    return f"Names follow `semantic-conventions-genai` {otel.VERSION}.\n"
 
 
 @_named("layers")

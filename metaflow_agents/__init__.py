@@ -35,9 +35,10 @@ if TYPE_CHECKING:
         Waiting,
     )
     from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
+    from metaflow_agents.runtime.checking import check
     from metaflow_agents.runtime.handle import Run, RunResult
-    from metaflow_agents.runtime.prepare import check
-    from metaflow_agents.runtime.prepared import Prepared, prepare
+    from metaflow_agents.runtime.prepare import prepare
+    from metaflow_agents.runtime.prepared import Prepared
     from metaflow_agents.sop.check import CheckReport
     from metaflow_agents.sop.load import LoadedSOP, load_sop
 
@@ -49,8 +50,8 @@ _HOMES = {
     "Run": "runtime.handle", "RunResult": "runtime.handle",
     "fork": "api.run", "go_on": "api.run", "resume": "api.run", "run": "api.run",
     "run_sync": "api.run", "start": "api.run",
-    "Prepared": "runtime.prepared", "prepare": "runtime.prepared",
-    "CheckReport": "sop.check", "check": "runtime.prepare",
+    "Prepared": "runtime.prepared", "prepare": "runtime.prepare",
+    "CheckReport": "sop.check", "check": "runtime.checking",
     "LoadedSOP": "sop.load", "load_sop": "sop.load",
 }
 

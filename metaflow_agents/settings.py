@@ -23,6 +23,13 @@ _PIP = ("PATH", "HOME", "LANG", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE
         "PIP_UPLOADED_PRIOR_TO", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
         "http_proxy", "https_proxy", "no_proxy", "all_proxy",
         "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_OTEL = ("OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES",
+         "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+         "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+         "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_TIMEOUT",
+         "OTEL_EXPORTER_OTLP_COMPRESSION", "OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+         "OTEL_EXPORTER_OTLP_CLIENT_KEY", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_METRIC_EXPORT_INTERVAL",
+         "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,8 @@ class Settings:
     `sop_model` is SOP_MODEL; `container` is SOP_CONTAINER, the program that carries containers out, `container_image` is
     SOP_CONTAINER_IMAGE, and `container_environment` what that program gets; `command_environment` is
     what commands of `run:` get of the user's environment;
-    `pip_environment` is what pip gets: where the index is and how it is reached; `cache` the folder of what can be made again.
+    `pip_environment` is what pip gets: where the index is and how it is reached; `cache` the folder of what can be made again;
+    `otel` are OpenTelemetry's own variables, which `api/telemetry/target.py` reads.
     `no_color` follows https://no-color.org: set and not empty. `configuration` is the user's own file, there or not,
     and `state` the folder of what is kept between runs outside of workspaces
     (https://specifications.freedesktop.org/basedir-spec/latest/). Keys of endpoints are left out of `repr` and comparisons.
@@ -47,6 +55,7 @@ class Settings:
     container_environment: Mapping[str, str] = field(default_factory=dict)
     command_environment: Mapping[str, str] = field(default_factory=dict)
     pip_environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    otel: Mapping[str, str] = field(default_factory=dict, repr=False)
     cache: Path | None = None
     configuration: Path | None = None
     state: Path | None = None
@@ -86,6 +95,7 @@ class Settings:
             container_environment={name: env[name] for name in _CONTAINERS if env.get(name)} | path,
             command_environment={name: env[name] for name in _PASSED_ON if env.get(name)} | path,
             pip_environment={name: env[name] for name in _PIP if env.get(name)} | path,
+            otel={name: env[name] for name in _OTEL if env.get(name)},
             cache=_below(env, "XDG_CACHE_HOME", ".cache"),
             configuration=_below(env, "XDG_CONFIG_HOME", ".config", "config.yaml"),
             state=_below(env, "XDG_STATE_HOME", ".local/state"),

@@ -22,7 +22,7 @@ from tiers import ALL, CHOICE, SEED, examples, takes_part
 # A busy machine is no fault of what is tested: no deadline.
 settings.register_profile("tier", deadline=None, max_examples=examples(settings.default.max_examples))
 settings.load_profile("tier")
-for name in ("SOP_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+for name in ("SOP_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL", *(name for name in os.environ if name.startswith("OTEL_"))):
     os.environ.pop(name, None)
 signal.signal(signal.SIGINT, signal.default_int_handler)         # a shell's background job is begun with Ctrl-C ignored
 

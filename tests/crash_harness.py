@@ -32,12 +32,12 @@ from real_git import timeless
 from metaflow_agents.api.run import fork, go_on, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.memory.store import MemoryDatabase
 from metaflow_agents.modules import load_function
 from metaflow_agents.runtime.handle import Run, RunResult
-from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.event import (
     Answered,
     Asked,
@@ -58,7 +58,7 @@ from metaflow_agents.schema.event import (
 )
 from metaflow_agents.schema.keys import ActivationKey, firing_key, parse_activation, parse_firing
 from metaflow_agents.schema.payload import Collection, blobs_of, unpack
-from metaflow_agents.sop.library import python_folders
+from metaflow_agents.sop.library import Folders
 
 SOP = Path(__file__).parent / "crash" / "crash.yaml"
 NAME = "run"
@@ -69,7 +69,7 @@ BESIDE = ("partial", "renamed", "command")
 """Not at the journal: a file of the run's folder is written but not in its place, or is; a command has just been started."""
 MEMORY = ("remembering", "remembered")
 """Before something comes into the project's memory, which is a file of its own, and after that."""
-desk: Any = sys.modules[load_function("crash_desk:answer", python_folders(SOP.parent)).__module__]
+desk: Any = sys.modules[load_function("crash_desk:answer", Folders(SOP.parent).python).__module__]
 FEW = 6
 """So many of its topics let everything happen that `crash.yaml` is for, in half of the writes."""
 

@@ -28,9 +28,9 @@ import crash_harness as harness
 from crash_harness import NAME, Facts, Life
 from tiers import ALL, SEED
 
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.memory.store import MemoryDatabase
-from metaflow_agents.runtime.prepare import journal_path
 
 World = Mapping[str, tuple[int, bytes]]
 """Path below the home → mode and bytes, of everything but the journal; directories have no bytes."""

@@ -31,10 +31,10 @@ from scripted import tree
 from metaflow_agents.api.run import go_on, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.memory.store import PLACE, MemoryDatabase, StoredMemory
 from metaflow_agents.models.port import ModelRequest
 from metaflow_agents.questions.question import Answer, Question
-from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.program import Program
 from metaflow_agents.sop.graph import outputs_of

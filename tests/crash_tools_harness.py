@@ -31,16 +31,16 @@ from metaflow_agents.api.run import go_on, start
 from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.audit import RECORDS, Heads, verified
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.modules import load_function
 from metaflow_agents.questions.answer_queue import AnswerQueue, Letter
 from metaflow_agents.questions.answering import give
 from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.runtime.handle import Run, RunResult
-from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.event import Asked, Decided, Event, Intended
 from metaflow_agents.settings import Settings
-from metaflow_agents.sop.library import python_folders
+from metaflow_agents.sop.library import Folders
 
 CRASH = Path(__file__).parent / "crash"
 WAITS = 4
@@ -70,7 +70,7 @@ def staged(home: Path) -> Iterator[None]:
             for name, value in (("PYTHON", sys.executable), ("OUTSIDE", outside), ("PORT", port)):
                 text = text.replace(name, str(value))
             (folder / "tools.yaml").write_text(text)
-            desk = sys.modules[load_function("crash_tools_desk:answer", python_folders(folder)).__module__]
+            desk = sys.modules[load_function("crash_tools_desk:answer", Folders(folder).python).__module__]
             desk.outside = outside
             QuestionBroker.__init__.__kwdefaults__["poll"] = 0.02         # the mailbox is looked into more often than by day
             yield

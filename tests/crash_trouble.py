@@ -20,10 +20,10 @@ from typing import Any
 import crash_harness as harness
 
 from metaflow_agents.errors import JournalError
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.store import Batch, Store
 from metaflow_agents.output.workspace import Workspace
 from metaflow_agents.runtime.handle import Run, RunResult
-from metaflow_agents.runtime.prepare import journal_path
 
 MET = 7
 """Exit code of a process that met its trouble and ended the run as it should."""

@@ -22,8 +22,8 @@ from crash_harness import NAME
 from metaflow_agents.agent.tool_executor import Acting
 from metaflow_agents.journal.inner import InnerJournal
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.models.python import PythonModel
-from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.keys import firing_key, parse_activation
 from metaflow_agents.steps.effects import Effects
 from metaflow_agents.steps.side_effects import Observations

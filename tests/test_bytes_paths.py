@@ -24,7 +24,7 @@ from metaflow_agents.errors import UsageError
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
-from metaflow_agents.runtime.inputs import parse_option
+from metaflow_agents.runtime.input_options import parse_option
 from metaflow_agents.schema.binary import BinaryFile, content, data_of
 from metaflow_agents.schema.event import Finished
 from metaflow_agents.schema.media import HEAD, UNKNOWN, media_type

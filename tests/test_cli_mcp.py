@@ -22,8 +22,8 @@ from mcp_desk import alive, gone, until
 
 from metaflow_agents.api.mcp_server import Serving, parameters
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.runtime.handle import RunResult
-from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.runtime.prepared import Choices
 from metaflow_agents.sop.load import load_sop
 

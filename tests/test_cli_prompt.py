@@ -10,7 +10,7 @@ from scripted import write
 
 from metaflow_agents.cli import command
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.runtime.prepare import journal_path
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.schema.event import Reserved
 from metaflow_agents.schema.keys import steps_in
 

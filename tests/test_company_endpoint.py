@@ -44,7 +44,7 @@ class Content:
 @pytest.fixture(autouse=True)
 def _content_and_hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metaflow_agents.runtime.prepare.choose", lambda *_, **__: Content())
-    monkeypatch.setattr("metaflow_agents.runtime.prepared.Limiters", Unpaced)
+    monkeypatch.setattr("metaflow_agents.runtime.handle.Limiters", Unpaced)
     monkeypatch.setattr("metaflow_agents.models.caller.Patience", lambda: Patience(tries=8, first=0.0))
 
 

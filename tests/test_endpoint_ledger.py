@@ -41,7 +41,7 @@ FORMATS = (("strict", "schema", "json"), ("json",), ())
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metaflow_agents.runtime.prepared.Limiters", Unpaced)
+    monkeypatch.setattr("metaflow_agents.runtime.handle.Limiters", Unpaced)
     monkeypatch.setattr("metaflow_agents.models.caller.Patience", lambda: Patience(tries=8, first=0.0))
 
 

@@ -30,7 +30,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 @pytest.fixture(autouse=True)
 def _content(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metaflow_agents.runtime.prepare.choose", lambda *_, **__: Content())
-    monkeypatch.setattr("metaflow_agents.runtime.prepared.Limiters", Unpaced)
+    monkeypatch.setattr("metaflow_agents.runtime.handle.Limiters", Unpaced)
 
 
 def company(asked: dict[str, Any]) -> str:

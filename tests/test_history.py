@@ -24,10 +24,10 @@ from scripted import Scripted, block, write
 from metaflow_agents import fork, resume, run, start
 from metaflow_agents.errors import RunError, UsageError
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.output.history.objects import small_index
 from metaflow_agents.output.history.writing import rebuild
 from metaflow_agents.output.history.writing import write as write_history
-from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.event import Committed
 from metaflow_agents.schema.model import digest
 

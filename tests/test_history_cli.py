@@ -14,7 +14,7 @@ from real_git import git
 
 from metaflow_agents.cli import command
 from metaflow_agents.journal.lock import RunLock
-from metaflow_agents.runtime.prepare import journal_path
+from metaflow_agents.journal.places import journal_path
 
 Say = Callable[..., tuple[int, str, str]]
 RUN = ("run", "looped.yaml", "--model", "python:desk.py:answer", "--topic", "tea", "--name", "one")

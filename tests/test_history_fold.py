@@ -23,7 +23,7 @@ from metaflow_agents.output.history.objects import Chain, Packer
 from metaflow_agents.output.history.plan import Commit
 from metaflow_agents.output.history.repository import Repository
 from metaflow_agents.output.history.writing import write
-from metaflow_agents.runtime.prepare import checked, identity, sources_of
+from metaflow_agents.runtime.prepare import prepare
 from metaflow_agents.schema.event import Committed, Entry, Finished, Fired, RunOpened, Version
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Data, Files, pack
@@ -97,15 +97,15 @@ steps: {write: {role: engineer, needs: [idea], wants: [code], makes: code, round
 def files_journal(home: Path, rounds: int, count: int) -> Path:
     """The journal of a run in which one of `count` files changes in each round."""
     (home / "files.yaml").write_text(FILES)
-    loaded, path = checked(home / "files.yaml"), home / ".journals" / "files.db"
+    prepared, path = prepare(home / "files.yaml", model="dry"), home / ".journals" / "files.db"
 
     async def fill() -> None:
         idea = pack(Data(value="x"))
         files = {f"src/p{number % 10}/m{number}.py": digest(b"0") for number in range(count)}
         async with Journal.create(path) as journal:
             given = Committed(versions=(Version(artifact="idea", number=1, payload=digest(idea)),))
-            await journal.append(RunOpened(run="files", **identity(loaded)), given,
-                                 blobs={**sources_of(loaded), digest(idea): idea, digest(b"0"): b"0"})
+            await journal.append(RunOpened(run="files", **prepared.identity), given,
+                                 blobs={**prepared.sources, digest(idea): idea, digest(b"0"): b"0"})
             for number in range(1, rounds + 1):
                 text = f"print({number})\n".encode()
                 files[f"src/p{number % 10}/m{number % count}.py"] = digest(text)

@@ -13,8 +13,10 @@ from scripted import write
 
 from metaflow_agents import load_sop, run
 from metaflow_agents.errors import UsageError
-from metaflow_agents.runtime import inputs
-from metaflow_agents.runtime.inputs import Remote, labels, parse_option, read_inputs
+from metaflow_agents.runtime import input_files
+from metaflow_agents.runtime.input_files import Remote
+from metaflow_agents.runtime.input_options import parse_option
+from metaflow_agents.runtime.inputs import labels, read_inputs
 from metaflow_agents.schema.payload import Data, Files, unpack
 
 SOP = """
@@ -107,7 +109,7 @@ def test_wrong_paths_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, g
 
 
 def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "MAX_BYTES", 1024 * 1024)
+    monkeypatch.setattr(input_files, "MAX_BYTES", 1024 * 1024)
     (tmp_path / "code").mkdir()
     for number in range(3):
         (tmp_path / "code" / f"{number}.txt").write_bytes(b"x" * 500_000)

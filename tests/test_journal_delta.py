@@ -21,7 +21,8 @@ from benchmarks.large_journal import text_of
 from metaflow_agents import fork, resume, run
 from metaflow_agents.cli.entry_point import command
 from metaflow_agents.errors import JournalError
-from metaflow_agents.journal.delta import BEGINNING, SMALLEST, Damaged, Window, assembled
+from metaflow_agents.journal.delta import BEGINNING, Damaged, assembled
+from metaflow_agents.journal.delta_window import SMALLEST, Window
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.store import FORMAT, Batch, Store

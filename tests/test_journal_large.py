@@ -17,9 +17,9 @@ from benchmarks.large_journal import Shape, answering, make_large_journal
 from metaflow_agents.api.run import go_on
 from metaflow_agents.cli.entry_point import command
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.runtime.handle import RunResult
-from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.event import Finished, Fired, Reserved, RunEnded, Settled
 
 ACTIVATIONS = 5000

@@ -127,10 +127,10 @@ def test_roles_and_templates_are_none_of_the_current_directorys(tmp_path: Path, 
 
 def test_a_folder_that_everybody_may_write_to_is_no_project(tmp_path: Path) -> None:
     shared = put(tmp_path / "shared", {"letters.py": MARK, "roles/writer.yaml": "profile: x\n", "mine/a.yaml": PLAIN})
-    assert library.python_folders(shared / "mine") == [shared / "mine", shared]
+    assert library.Folders(shared / "mine").python == [shared / "mine", shared]
     shared.chmod(0o1777)
-    assert library.python_folders(shared / "mine") == [shared / "mine"]
-    assert library.find_role("writer", shared / "mine") is None
+    assert library.Folders(shared / "mine").python == [shared / "mine"]
+    assert library.role_in("writer", library.Folders(shared / "mine").roles) is None
 
 
 def test_a_module_that_only_the_current_directory_has_is_not_found(
@@ -192,7 +192,7 @@ def test_in_a_project_what_is_installed_wins_and_the_check_says_so(tmp_path: Pat
     put(tmp_path, {"json.py": MARK, "sops/a.yaml": PLAIN.replace("letters:write", "json:dumps"), "pyproject.toml": ""})
     report = check(tmp_path / "sops" / "a.yaml")
     assert report.functions == {"json:dumps": json.__file__}
-    assert load_function("json:dumps", library.python_folders(tmp_path / "sops")) is json.dumps
+    assert load_function("json:dumps", library.Folders(tmp_path / "sops").python) is json.dumps
 
 
 def test_what_is_loaded_from_where_stands_in_check_and_journal(mine: Path, tmp_path: Path) -> None:

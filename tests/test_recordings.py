@@ -23,10 +23,10 @@ from sandboxes import needs_bubblewrap
 from metaflow_agents import run_sync
 from metaflow_agents.api.demo import demonstration
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import journal_path
 from metaflow_agents.journal.run_summary import RawJournal, unwrapped
 from metaflow_agents.kits.python_package import verify
 from metaflow_agents.runtime.handle import RunResult
-from metaflow_agents.runtime.prepare import journal_path
 from metaflow_agents.schema.event import Committed
 from metaflow_agents.sop.library import shipped_demonstrations
 from metaflow_agents.sop.load import load_sop

@@ -20,7 +20,7 @@ from walk_acting import SERVER, SERVICE
 
 from metaflow_agents import start
 from metaflow_agents.models.port import ModelRequest
-from metaflow_agents.runtime.prepare import check
+from metaflow_agents.runtime.checking import check
 from metaflow_agents.schema.event import Committed
 
 HARMFUL, TWINS = rows()

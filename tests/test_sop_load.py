@@ -348,11 +348,11 @@ def test_roles_are_found_beside_the_sop_then_in_the_project(folder: Path) -> Non
     put(folder, "p/.git/x", "")
     put(folder, "p/a/b/x.yaml", MINIMAL)
     sops = folder / "p" / "a" / "b"
-    assert library.find_role("w", sops) == folder / "p" / "roles" / "w.yaml"
+    assert library.role_in("w", library.Folders(sops).roles) == folder / "p" / "roles" / "w.yaml"
     put(folder, "p/a/roles/w.yaml", "profile: beside")
-    assert library.find_role("w", sops) == folder / "p" / "a" / "roles" / "w.yaml"
-    assert library.find_role("../w", sops) is None
-    assert "w" in library.role_names(sops)
+    assert library.role_in("w", library.Folders(sops).roles) == folder / "p" / "a" / "roles" / "w.yaml"
+    assert library.role_in("../w", library.Folders(sops).roles) is None
+    assert "w" in library.Folders(sops).role_names
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "..", "a\\b", "c:x", "x\n", "n" * 300])

@@ -63,7 +63,7 @@ def test_the_way_to_a_sop_gives_it_nothing(base: Path, way: str) -> None:
     report, loaded, plain = check(written), load_sop(written), load_sop(base / "p" / "q" / "a.yaml", start=base)
     assert report.errors == ()
     assert loaded.program == plain.program and loaded.folder == base / "p" / "q"
-    assert "FOREIGN" not in repr(loaded.program) and library.python_folders(loaded.folder) == [base / "p" / "q", base / "p"]
+    assert "FOREIGN" not in repr(loaded.program) and loaded.folders.python == [base / "p" / "q", base / "p"]
     assert report.functions == {"letters:write": str(base / "p" / "q" / "letters.py")}
     assert set(loaded.sources) >= {str(base / "p" / "q" / "a.yaml"), str(base / "p" / "roles" / "w.md.j2")}
 
@@ -100,7 +100,7 @@ def test_a_home_that_nobody_has_is_told(base: Path) -> None:
 def test_a_folder_is_looked_at_where_it_lies(base: Path) -> None:
     """A journal of an older version has the path as it was written."""
     for written in ("../p/q", "link", "../y/../p/q"):
-        assert library.python_folders(Path(written)) == [base / "p" / "q", base / "p"]
-        assert library.role_folders(Path(written), shipped=False) == [base / "p" / "q" / "roles", base / "p" / "roles"]
-        assert library.sop_folders(Path(written))[:2] == [base / "p" / "q", base / "p" / "sops"]
+        assert library.Folders(Path(written)).python == [base / "p" / "q", base / "p"]
+        assert library.Folders(Path(written)).own_roles == [base / "p" / "q" / "roles", base / "p" / "roles"]
+        assert library.Folders(Path(written)).files[:2] == [base / "p" / "q", base / "p" / "sops"]
         assert library.project_of(Path(written)) == base / "p"

@@ -113,6 +113,7 @@ class Pair:
     status: int = 0                         # with the option
 
 
+NOBODY = "http://127.0.0.1:9"           # the port of `discard`, at which nobody listens
 RUN = "run letters.yaml --name one"
 OTHER = "run letters.yaml --name two --topic snow"
 STOPPED = "run letters.yaml --name one --until write"
@@ -145,6 +146,8 @@ PAIRS = [
     Pair("run --yes", "run asking.yaml", "run asking.yaml --yes", status=4),
     Pair("run --allow", "run packaged.yaml", "run packaged.yaml --allow alpha", status=1),
     Pair("run --input", "run clashing.yaml", "run clashing.yaml --input until=night"),
+    Pair("run --otel", "run letters.yaml", f"run letters.yaml --otel {NOBODY}"),
+    Pair("run --otel-content", "run letters.yaml", "run letters.yaml --otel-content", status=2),    # what it adds: test_otel.py
     Pair("run --json", "run letters.yaml", "run letters.yaml --json"),
     Pair("run --help", "run letters.yaml", "run letters.yaml --help"),
     Pair("run --help", "run --help", "run letters.yaml --help"),
@@ -177,6 +180,8 @@ PAIRS = [
          "resume one --accept-changes --budget calls=9 --retry-changed-prompts",
          [CAPPED], ("thinking.yaml", "Write about", "Write a letter about")),
     Pair("resume --until", "resume one", "resume one --until judge", [STOPPED]),
+    Pair("resume --otel", "resume one", f"resume one --otel {NOBODY}", [STOPPED]),
+    Pair("resume --otel-content", "resume one", "resume one --otel-content", [STOPPED], status=2),
     Pair("resume --workspace", "resume one", "resume one --workspace elsewhere", [STOPPED + ELSEWHERE]),
     Pair("resume --json", "resume one", "resume one --json", [STOPPED]),
     Pair("resume --yes", "resume one", "resume one --yes", [ASKED], status=4),
@@ -236,6 +241,8 @@ PAIRS = [
          "export one --recording one.jsonl --answered-by me --also two", [RUN, OTHER], status=2),
     Pair("export --results", "export one --for finetune --output one.jsonl",
          "export one --for finetune --output one.jsonl --results", [RUN], status=2),     # what it adds: test_recorded_results.py
+    Pair("export --otel", "export one", f"export one --otel {NOBODY}", [RUN], status=1),
+    Pair("export --otel-content", "export one", "export one --otel-content", [RUN], status=2),
     Pair("export --workspace", "export one --recording one.jsonl --answered-by me",
          "export one --recording one.jsonl --answered-by me --workspace elsewhere", [RUN + ELSEWHERE]),
     Pair("mcp FILE", "mcp", "mcp letters.yaml"),

@@ -154,7 +154,7 @@ def test_how_it_stood_after_each_event(tmp_path: Path) -> None:
 
 def test_a_run_of_the_page_outlives_the_tab_and_the_server(tmp_path: Path) -> None:
     laid_out(tmp_path)
-    with serving(tmp_path) as client:
+    with serving(tmp_path, ends_runs=False) as client:
         run = begun(client, file="gated.yaml", model="python:gate.py:answer", name="kept")
         stream = client.listen("/api/run/stream?run=kept")
         until(lambda: stream.events, "it is followed")

@@ -59,7 +59,7 @@ outputs: [text, note, page, table, drawing, data, tree]
 """
 DRAFT = """
 sop: draft
-description: Two versions of a text, and a tree of files that changes.
+description: Two versions of a text, and a tree of files.
 inputs: {topic: string}
 roles: {writer: {profile: a writer}, critic: {profile: a critic}}
 artifacts:
@@ -69,7 +69,7 @@ artifacts:
 steps:
   write: {role: writer, needs: [topic], wants: [verdict], sees: [draft], when: not verdict.ok, rounds: 3, makes: draft}
   review: {role: critic, needs: [draft], makes: verdict}
-  build: {role: writer, needs: [draft], sees: [program], rounds: 3, makes: program}
+  build: {role: writer, needs: [draft], makes: program}
 outputs: [draft, program]
 success: verdict.ok
 """
@@ -80,7 +80,12 @@ inputs: {many: {type: integer, default: 1000}}
 roles: {counter: {profile: a counter}}
 artifacts: {numbers: {each: string}}
 steps:
-  count: {role: counter, needs: [many], foreach: {in: "range(many) | list", as: number, parallel: 16}, makes: numbers, on_fail: skip}
+  count:
+    role: counter
+    needs: [many]
+    foreach: {in: "range(many) | list", as: number, key: "number | string", parallel: 16}
+    makes: numbers
+    on_fail: skip
 """
 DESK = f'''
 import asyncio, pathlib
@@ -111,7 +116,7 @@ def writer(request):
 
 def reader(request):
     turn = sum(message["role"] == "assistant" for message in request.messages)
-    if turn < 98:
+    if turn < 99:
         return [ToolCall("", "look", {{"page": turn}})]
     return [ToolCall("", "finish", {{"answer": "The word is zanzibar."}})]
 
@@ -126,13 +131,16 @@ def hostile(request):
     if request.step == "write_table":
         return "name,what\\n" + chr(34) + HOSTILE.replace(chr(34), "") + chr(34) + ",=1+1\\n"
     if request.step == "write_drawing":
-        return '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" onload="top.effects+=1"><script>top.effects+=1</script><rect width="40" height="40" fill="teal"/></svg>'
+        return ('<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" onload="top.effects+=1">'
+                '<script>top.effects+=1</script><rect width="40" height="40" fill="teal"/></svg>')
     if request.step == "write_data":
         return {{"what": HOSTILE}}
     if request.step == "write_tree":
         return {{"tree/<img src=x onerror=top.effects+=1>.md": HOSTILE, "tree/plain.py": "x = 1  # </script>\\n"}}
-    return "<!doctype html><title>A page</title><style>body{{background:#fee}}</style><h1>Page</h1>" + HOSTILE + \\
-        "<script>top.effects+=1;parent.effects+=1</script><form action=/api/run/stop method=post><button>stop</button></form>"
+    return "<!doctype html><title>A page</title>" + \\
+        "<style>body{{background:#fee}}</style><h1>Page</h1>" + \\
+        "<script>top.effects+=1;parent.effects+=1</script>" + \\
+        "<form action=/api/run/stop method=post><button>stop</button></form>" + HOSTILE
 
 
 def drafts(request):
@@ -140,9 +148,8 @@ def drafts(request):
         ok = "review@1" not in request.key
         return {{"ok": ok, "faults": [] if ok else ["too long"]}}
     if request.step == "build":
-        first = "build@1" in request.key
-        return {{"src/main.py": "print(1)\\n" if first else "print(2)\\n", "src/other.py": "x = 1\\n"}}
-    return "# Tea\\n\\nTea is a drink.\\nIt is hot.\\n" if "write@1" in request.key else "# Tea\\n\\nTea is a drink.\\nIt may be cold.\\n"
+        return {{"src/main.py": "print(1)\\n", "src/other.py": "x = 1\\n"}}
+    return "# Tea\\n\\nTea is a drink.\\n" + ("It is hot.\\n" if "write@1" in request.key else "It may be cold.\\n")
 
 
 async def counter(request):

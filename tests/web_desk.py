@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from typing import Any
 
 from cli_desk import SOP, environment
 from patience import PATIENCE, until
+
+from metaflow_agents.journal.run_summary import holder
 
 TOKEN = re.compile(r"http://\S+#\S*token=([\w-]+)")
 
@@ -132,8 +135,9 @@ class Stream:
 
 
 @contextmanager
-def serving(folder: Path, *words: str, session: bool = True, env: Mapping[str, str] | None = None) -> Iterator[Client]:
-    """`sop ui` in a folder, on a port of its own."""
+def serving(folder: Path, *words: str, session: bool = True, env: Mapping[str, str] | None = None,
+            ends_runs: bool = True) -> Iterator[Client]:
+    """`sop ui` in a folder, on a port of its own; with it ends, unless it is left to another one, what still runs there."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
@@ -160,8 +164,24 @@ def serving(folder: Path, *words: str, session: bool = True, env: Mapping[str, s
             process.wait(PATIENCE)
         finally:
             process.kill()
+            if ends_runs:
+                _end_runs(folder)
         reader.join(PATIENCE)
         process.stdout.close()
+
+
+def _end_runs(folder: Path) -> None:
+    """A run that a page began lives on without the server: what is still under way in the folder is ended."""
+    for journal in folder.rglob(".journals/*.db"):
+        for number in (signal.SIGINT, signal.SIGKILL):
+            process = holder(journal)
+            if process is None or process == os.getpid():
+                break
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+            deadline = time.monotonic() + 10
+            while holder(journal) == process and time.monotonic() < deadline:
+                time.sleep(0.05)
 
 
 def _answers(port: int) -> bool:
@@ -172,8 +192,6 @@ def _answers(port: int) -> bool:
 
 def held(folder: Path, run: str, workspace: str = "workspace") -> int | None:
     """The process that has a run open."""
-    from metaflow_agents.journal.run_summary import holder
-
     return holder(folder / workspace / ".journals" / f"{run}.db")
 
 

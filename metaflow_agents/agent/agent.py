@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from metaflow_agents.agent import rounds, strategies
@@ -39,6 +40,7 @@ from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.caps import ANSWER_REPAIRS
 from metaflow_agents.schema.keys import CHECKED
 from metaflow_agents.schema.model import as_ordered
+from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.steps.assignment import model_for, role_for
@@ -80,7 +82,7 @@ class RoleAgent:
         self._conversations, self._material, self._equipment = conversations, material, equipment
         self._consulting = Consulting(program.sop, caller, self._conversations, memory, state)
         self._means = Means(program, caller, acceptance, Answers(program.sop, acceptance, values, dry=models.dry), commands,
-                            observations, self.model_of, dry=models.dry)
+                            observations, partial(_model_of, program.sop, models), dry=models.dry)
 
     def role_of(self, activation: Activation) -> str:
         """Who does this activation: the step's role, or the one that its expression names. Raises AttemptFailed."""
@@ -88,7 +90,7 @@ class RoleAgent:
 
     def model_of(self, activation: Activation, role: str) -> Model:
         """The model that answers: the step's, the role's, the default. Raises ModelMissing, AttemptFailed."""
-        return self._models.of(model_for(self._sop, self._sop.steps[activation.key.step], role, activation.scope), role)
+        return _model_of(self._sop, self._models, activation, role)
 
     def embedders(self, roles: Iterable[str]) -> list[Model]:
         """The models by which these roles find what they remember. Raises ModelMissing."""
@@ -127,7 +129,7 @@ class RoleAgent:
                             Mind(name, self._remembering.mind(activation, name), recalled, letters), asked)
         (strategy, parameters), = (step.strategy or {"single": {}}).items()
         thinks = strategies.make(strategy, parameters or {})
-        delegate, consult = self._delegate(activation), self._consulting.of(activation, self.model_of)
+        delegate, consult = partial(self._delegate, activation), self._consulting.of(activation, self.model_of)
         acting = await self._equipment.acting(activation, name, delegate, consult, joined(activation.untrusted, heard))
         prompting = Prompting(strategy, asked, briefing.form, thinks.given.prompts, thinks.given.TEXTS, briefing.of,
                               self._equip(activation, name, delegate, consult))
@@ -175,28 +177,25 @@ class RoleAgent:
             return (await thinking.ask(branch, briefing.alone(told), structured=False, tools=False)).reply.said
         return say
 
-    def _delegate(self, activation: Activation) -> Delegate:
+    async def _delegate(self, activation: Activation, role: str, task: str, scene: Scene) -> ToolResult:
         """Has another role do a part of an activation's task."""
-        async def delegate(role: str, task: str, scene: Scene) -> ToolResult:
-            model = self.model_of(activation, role)
-            its, payer = traits(model), _payer(scene.acting)
+        model = self.model_of(activation, role)
+        its, payer = traits(model), _payer(scene.acting)
 
-            async def send(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
-                return await self._caller.ask(model, ModelRequest(
-                    key=f"{scene.key}/{at}", role=role, step=activation.key.step, messages=messages, model=model.name,
-                    payer=payer,
-                    tools=tools, max_tokens=its.max_tokens, parameters=its.parameters))
+        async def send(at: str, messages: Messages, tools: tuple[Mapping[str, Any], ...]) -> Reply:
+            return await self._caller.ask(model, ModelRequest(
+                key=f"{scene.key}/{at}", role=role, step=activation.key.step, messages=messages, model=model.name, payer=payer,
+                tools=tools, max_tokens=its.max_tokens, parameters=its.parameters))
 
-            system = self._conversations.system(role, self._sop.roles[role], activation)
-            asked = from_package("subtask", {"by": scene.acting.role, "task": task})
-            messages = self._conversations.opening(system, [], asked)
-            acting = await self._equipment.below(activation, role, delegate, scene)
-            with labelled(lambda: acting.untrusted):
-                async with acting:
-                    _, _, reply = await turns(send, acting, scene.key, "turn.0", messages)
-            return ToolResult(reply.said, untrusted=joined(acting.untrusted, acting.heard), written=acting.tree.written,
+        system = self._conversations.system(role, self._sop.roles[role], activation)
+        asked = from_package("subtask", {"by": scene.acting.role, "task": task})
+        messages = self._conversations.opening(system, [], asked)
+        acting = await self._equipment.below(activation, role, partial(self._delegate, activation), scene)
+        with labelled(lambda: acting.untrusted):
+            async with acting:
+                _, _, reply = await turns(send, acting, scene.key, "turn.0", messages)
+        return ToolResult(reply.said, untrusted=joined(acting.untrusted, acting.heard), written=acting.tree.written,
                           deleted=tuple(sorted(acting.tree.deleted)))
-        return delegate
 
     async def _mended(self, step: Step, activation: Activation, thinks: strategies.Strategy[Any], thinking: ActivationThinking,
                       answered: Said) -> tuple[Work, str]:
@@ -290,6 +289,10 @@ async def _thought(thinks: strategies.Strategy[Any], thinking: ActivationThinkin
         return await thinks.answer(thinking)
     except BaseExceptionGroup as failures:
         raise failure_of(failures) from failures
+
+
+def _model_of(sop: SOP, models: Models, activation: Activation, role: str) -> Model:
+    return models.of(model_for(sop, sop.steps[activation.key.step], role, activation.scope), role)
 
 
 def _payer(acting: Acting) -> str:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.api.run import start
 from metaflow_agents.errors import MetaflowError, UsageError
+from metaflow_agents.journal.places import WORKSPACE
 from metaflow_agents.runtime.caps import caps
+from metaflow_agents.runtime.checking import checked
 from metaflow_agents.runtime.handle import Run, RunResult
-from metaflow_agents.runtime.inputs import Remote
-from metaflow_agents.runtime.prepare import WORKSPACE, checked
-from metaflow_agents.runtime.prepared import Choices, Prepared, ready
+from metaflow_agents.runtime.input_files import Remote
+from metaflow_agents.runtime.prepare import ready
+from metaflow_agents.runtime.prepared import Choices, Prepared
 from metaflow_agents.schema import references
 from metaflow_agents.schema.binary import announced
 from metaflow_agents.schema.program import Program

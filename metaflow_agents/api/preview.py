@@ -14,8 +14,8 @@ from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.models.port import ModelRequest, tokens_of
 from metaflow_agents.runtime.handle import RunResult
-from metaflow_agents.runtime.prepare import inner_program
-from metaflow_agents.runtime.prepared import Prepared, prepare
+from metaflow_agents.runtime.prepare import prepare
+from metaflow_agents.runtime.prepared import Prepared
 from metaflow_agents.schema.address import Address, address_of, alike, lies_in, parse_address
 from metaflow_agents.schema.event import Reserved
 from metaflow_agents.schema.keys import activations_in, steps_in
@@ -102,7 +102,7 @@ def step_at(program: Program, address: Sequence[Address]) -> tuple[Program, str]
     """The SOP in which an addressed step stands, and the step's name. Raises UsageError where it is none, or asks no model."""
     for place, part in enumerate(address):
         if place:
-            program = inner_program(program, [address[place - 1].step])
+            program = program.inside([address[place - 1].step])
         steps, name = program.sop.steps, part.step
         if part.item is not None and name in steps and steps[name].foreach is None:
             raise UsageError(f"step `{name}` has no items: leave out `[{part.item}]`")
@@ -111,7 +111,7 @@ def step_at(program: Program, address: Sequence[Address]) -> tuple[Program, str]
         raise UsageError(f"there is no step `{name}`{inside}: {did_you_mean(name, steps)}")
     if steps[name].sop is not None:
         path = "/".join(part.step for part in address)
-        inner = inner_program(program, [name]).sop.steps
+        inner = program.inside([name]).sop.steps
         asking = [f"{path}/{one}" for one, spec in inner.items() if spec.doer in ("role", "sop")]
         raise UsageError(f"step `{name}` sends no prompt: it is a SOP; of its own steps "
                          + (f"there is: {', '.join(asking)}" if asking else "none asks a model"))
@@ -134,7 +134,7 @@ def _why(program: Program, steps: Sequence[str], result: RunResult, given: Mappi
         made = "/".join((*outer[:place], program.sop.steps[one].makes.artifact))
         if made in given:
             return f"`{made}`, which {f'`{one}`' if outer else 'it'} makes, is given"
-        program = program if place == len(outer) else inner_program(program, [one])
+        program = program if place == len(outer) else program.inside([one])
     if not outer or outer[0] in result.never or not result.ok:
         return result.never.get(steps[0]) or result.reason
     when = program.sop.steps[name].when

@@ -12,7 +12,7 @@ result = await going.result()
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -20,48 +20,32 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from metaflow_agents.api.demo import RecordedResults
-from metaflow_agents.engine.result_cache import EarlierRun
-from metaflow_agents.engine.work import Earlier
-from metaflow_agents.errors import RunBusy, RunSucceeded, SOPInvalid, UsageError, did_you_mean
+from metaflow_agents.errors import RunSucceeded, SOPInvalid, SOPNotFound, UsageError, did_you_mean
 from metaflow_agents.journal.approvals import Consents
 from metaflow_agents.journal.journal import Journal
-from metaflow_agents.journal.keeping import given_before, kept_values, overlooked
+from metaflow_agents.journal.keeping import kept_values, overlooked
 from metaflow_agents.journal.lock import refuse_busy
-from metaflow_agents.journal.places import never_began
+from metaflow_agents.journal.places import WORKSPACE, fine_name, free_name, journal_path, never_began, refuse_taken, run_names
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
-from metaflow_agents.models.recording import read_recording
 from metaflow_agents.models.registry import Given
-from metaflow_agents.modules import load_function
 from metaflow_agents.questions.broker import Asker
-from metaflow_agents.runtime.handle import Beginning, Run, RunResult
-from metaflow_agents.runtime.inputs import Remote, added, labels, read_inputs
+from metaflow_agents.runtime.checking import checked
+from metaflow_agents.runtime.earlier import taken_over
+from metaflow_agents.runtime.handle import Beginning, Run, RunResult, new_journal
+from metaflow_agents.runtime.input_files import Remote
+from metaflow_agents.runtime.inputs import added, labels, read_inputs, stand_ins, versions
 from metaflow_agents.runtime.plugins_used import refuse_lost, replaced
-from metaflow_agents.runtime.prepare import (
-    WORKSPACE,
-    allowed_packages,
-    as_it_is_now,
-    checked,
-    fine_name,
-    folders_of,
-    free_name,
-    given_payloads,
-    journal_path,
-    refuse_lost_steps,
-    refuse_taken,
-    refuse_unconfined,
-    run_names,
-    same_identity,
-    some,
-)
-from metaflow_agents.runtime.prepared import Before, Choices, Prepared, joined, ready
+from metaflow_agents.runtime.prepare import joined, prepare
+from metaflow_agents.runtime.prepared import Before, Choices, Prepared
+from metaflow_agents.sandbox.choice import CONFINING
 from metaflow_agents.schema.address import Address, parse_address
-from metaflow_agents.schema.event import Committed, Event, Fired, Resumed, RunEnded, RunOpened, Version
-from metaflow_agents.schema.keys import firing_key, parse_firing
+from metaflow_agents.schema.event import Committed, Event, Fired, Resumed, RunEnded, RunOpened
+from metaflow_agents.schema.keys import LOOK, firing_key, parse_firing
 from metaflow_agents.schema.program import Program
 from metaflow_agents.settings import Settings
-from metaflow_agents.sop.library import python_folders
+from metaflow_agents.sop.changes import changes
+from metaflow_agents.sop.library import Folders
 from metaflow_agents.sop.load import LoadedSOP
 from metaflow_agents.steps.repeats import asked_in
 
@@ -142,49 +126,37 @@ def start(
                          "out")
     prepared = _prepared(sop, model=model, models=models, sandbox=sandbox, workspace=workspace, settings=settings, late=late)
     program, home = prepared.program, prepared.choices.home
-    over = prepared.capped(budget, until)
-    handed = {**(inputs or {}), **more_inputs}
-    wanted = {name: spec.keep for name, spec in program.sop.inputs.items() if spec.keep is not None and name not in handed}
-    kept = kept_values(home, program.sop.sop, wanted, keep_from=keep_from, from_run=from_run)
-    kept |= {name: one for name, one in given_before(home, from_run).items()
-             if name in program.sop.inputs and name not in handed and name not in wanted}
-    payloads, blobs, left_out, untaken = read_inputs(program, handed, partial(load_function, folders=prepared.folders), remote,
-                                                     everything=everything, kept=kept)
+    over, allowed = prepared.capped(budget, until), prepared.allowed(allow)
+    options = prepared.options(given=dict(given or {}), asker=asker, yes=yes)
     label = prepared.free_name() if name is None else fine_name(name)
     if home is not None and not journal_path(home, label).exists():
         refuse_taken(home, label)
-    blobs.update(prepared.sources)
+    handed = {**(inputs or {}), **more_inputs}
+    kept = kept_values(home, program.sop, handed, keep_from=keep_from, from_run=from_run)
+    taken = read_inputs(program, handed, prepared.load, remote, everything=everything, kept=kept)
+    initial, texts = prepared.initial
+    blobs = {**taken.blobs, **texts, **prepared.sources}
     opened = RunOpened(
         run=label, **prepared.identity, **prepared.told, until=until, budget=over,
-        given=given_payloads(program, given, blobs), reused_from=from_run,
+        given=stand_ins(program, given or {}, blobs), reused_from=from_run,
         recorded="" if recorded is None else str(recorded.resolve()),
-        package=_package(), plugins=prepared.plugins, allowed=allowed_packages(program, allow), staged=staged,
-        functions=prepared.functions,
-        left_out={name: some(listed) for name, listed in left_out.items()},
-        untaken={name: {why: some(listed) for why, listed in reasons.items()} for name, reasons in untaken.items()},
-        kept={name: one.source for name, one in kept.items()})
-    initial, texts = prepared.initial
-    blobs.update(texts)
-    untrusted = labels(program, handed, remote, kept)
-    first = Committed(versions=tuple(
-        Version(artifact=a, number=1, payload=p, untrusted=untrusted.get(a, "")) for a, p in {**payloads, **initial}.items()))
-    earlier = _earlier(home, from_run, program, opened.recorded)
-    options = prepared.options(given=dict(given or {}), earlier=earlier, effects=None if earlier is None else earlier.effects,
-                               asker=asker, yes=yes)
+        package=_package(), plugins=prepared.plugins, allowed=allowed, staged=staged, functions=prepared.functions,
+        **taken.told(), kept={name: one.source for name, one in kept.items()})
+    first = Committed(versions=versions({**taken.payloads, **initial}, taken.untrusted))
+    options = taken_over(options, home, from_run, opened.recorded, program.sop.steps)
 
     def begun(label: str) -> list[Event]:
         named = opened.model_copy(update={"run": label, "at": time()})
-        if home is not None and keep_from is None and from_run is None:         # as late as can be: another may begin meanwhile
-            named = named.model_copy(update={"kept_without": overlooked(home, program.sop.sop, wanted, kept)})
+        if home is None:
+            return [named, first]
+        if keep_from is None and from_run is None:          # as late as can be: another may begin meanwhile
+            named = named.model_copy(update={"kept_without": overlooked(home, program.sop, handed, kept)})
         if opened.sandbox == "none":        # before the event: a kill in between loses nothing
             Consents(prepared.choices.settings.consents).give(named, named.compiled)
         return [named, first]
 
-    if home is None:
-        foreseen = Beginning(program, options, lambda: [opened, first], blobs)
-        return Run(label, home, foreseen, lambda: (Journal.in_memory(), foreseen))
-    foreseen = Beginning(program, options)
-    return Run(label, home, foreseen, lambda: (_created(home, label, begun, blobs, chosen=name is not None), foreseen))
+    begins = Beginning(program, options, begun, blobs)
+    return Run(label, home, begins, partial(new_journal, home, label, begins, chosen=name is not None))
 
 
 def _prepared(sop: str | Path | Prepared, **choices: Any) -> Prepared:
@@ -198,9 +170,7 @@ def _prepared(sop: str | Path | Prepared, **choices: Any) -> Prepared:
                 raise UsageError(f"`{name}` is chosen when a SOP is prepared: write `prepare(…, {name}=…)`, or give `start` the "
                                  "SOP's file")
         return sop
-    settings, home = choices["settings"] or Settings.read(), choices["workspace"]
-    return ready(checked(sop, settings), Choices(choices["model"], choices["models"] or {}, choices["sandbox"],
-                                                 None if home is None else Path(home), settings, choices["late"]))
+    return prepare(sop, **choices)
 
 
 async def resume(name: str, **options: Any) -> RunResult:
@@ -282,37 +252,35 @@ def _sitting(name: str, home: Path, choices: Choices, asked: _Asked, journal: Jo
         raise UsageError(f"the SOP of run `{name}` changed since it ran:\n{listed}\n"
                          "`--accept-changes` goes on with it as it is now; undo the changes to go on as it was")
     program = recorded if loaded is None or not told else loaded.program
-    place = Path(opened.location).parent
-    inner_folders = dict.fromkeys((one.fingerprint for one in program.all()), python_folders(place)) if loaded is None \
-        else folders_of(loaded)
-    prepared = joined(program, place, inner_folders, replace(choices, sandbox=choices.sandbox or state.sandbox or None),
-                      loaded=loaded, before=Before(state.chosen, state.base_url))
+    prepared = joined(program, Folders(Path(opened.location).parent), replace(
+        choices, sandbox=choices.sandbox or state.sandbox or None), loaded=loaded, before=Before(state.chosen, state.base_url))
     confining = prepared.sandbox
-    if confining.name == "none" and not choices.sandbox:
-        refuse_unconfined(name, state, consents)
-    refuse_lost_steps(program.sop, state.active)
+    if confining.name == "none" and not choices.sandbox and not consents.has(opened, state.compiled):
+        where = "there is no home" if consents.folder is None else f"no mark of it in {consents.folder}"
+        raise UsageError(f"by its journal the commands of run `{name}` have the sandbox `none`, and nothing shows that this was "
+                         f"said on this machine ({where}): say `--sandbox none` to go on unconfined, if you know the run, or "
+                         f"one of {', '.join(CONFINING)} to confine it")
+    for key in state.active:
+        if (step := parse_firing(key)[0]) not in (*program.sop.steps, *([LOOK] if program.sop.progress is not None else [])):
+            raise UsageError(f"{key} is under way, and the SOP has no step `{step}` any more: put it back, or fork before it")
     over = prepared.capped(asked.budget, asked.until, state.budget)
     values = Values(journal.blob, state)
     given = {artifact: values.plain(payload) for artifact, payload in opened.given.items()}
-    which = prepared.identity if told else same_identity(journal, recorded)
+    which = prepared.identity if told else {"sop": recorded.fingerprint, "compiled": state.compiled, "sources": {}}
     uses = prepared.plugins
     resumed = Resumed(**which, **prepared.told, changes=told, until=asked.until, budget=over,
                       plugins=uses if uses or state.plugins else None, replaced=replaced(state.plugins, uses))
-    new, more = added(program, [*state.versions], partial(load_function, folders=prepared.folders)) if told else ({}, {})
+    new, more = added(program, [*state.versions], prepared.load) if told else ({}, {})
     left = opened.reused_from if opened.reused_from in run_names(home) else None        # or it was removed since
-    earlier = _earlier(home, left, program, opened.recorded)
-    if earlier is not None and earlier.effects is not None:
-        earlier.effects.recall(journal, asked_in(journal))
-    options = prepared.options(given=given, earlier=earlier, effects=None if earlier is None else earlier.effects,
-                               reask=asked.reask, asker=asked.asker, yes=asked.yes)
+    own = prepared.options(given=given, reask=asked.reask, asker=asked.asker, yes=asked.yes)
+    options = taken_over(own, home, left, opened.recorded, program.sop.steps)
+    if options.effects is not None:
+        options.effects.recall(journal, asked_in(journal))
 
-    def first_events() -> list[Event]:
+    def first_events(_: str) -> list[Event]:
         if confining.name == "none":
             consents.give(opened, resumed.compiled)
-        labelled = labels(program, ())
-        versions = tuple(Version(artifact=name, number=1, payload=payload, untrusted=labelled.get(name, ""))
-                         for name, payload in new.items())
-        return [resumed, *([Committed(versions=versions)] if versions else [])]
+        return [resumed, *([Committed(versions=versions(new, labels(program, ())))] if new else [])]
 
     return Beginning(program, options, first_events, {**(prepared.sources if told else {}), **more})
 
@@ -338,17 +306,24 @@ def _kind(inner: Sequence[Address], first: Address) -> str:
 
 def _as_it_is_now(name: str, state: RunState, recorded: Program, settings: Settings, *,
                   accept_changes: bool) -> tuple[LoadedSOP | None, tuple[str, ...]]:
-    """As `as_it_is_now`. Raises UsageError where an installed package that the run uses is gone, unless the SOP was changed so
-    that it does without, and that is accepted.
+    """The SOP's file as it stands now and what differs; nothing where the file is gone: the journal holds all.
+
+    Raises UsageError where an installed package that the run uses is gone, unless the SOP was changed so that it does without,
+    and that is accepted.
     """
     assert state.opened is not None
     if not accept_changes:
         refuse_lost(name, state.plugins)
+    loaded: LoadedSOP | None = None
+    told: tuple[str, ...] = ()
     try:
-        loaded, told = as_it_is_now(state.opened, recorded, settings)
+        loaded = checked(Path(state.opened.location), settings)
+        told = changes(recorded, loaded.program)
     except SOPInvalid:
         refuse_lost(name, state.plugins)
         raise
+    except SOPNotFound:
+        pass
     if not told:
         refuse_lost(name, state.plugins)
     return loaded, told
@@ -375,26 +350,7 @@ def fork(name: str, *, at: str | None = None, new_name: str | None = None, works
     return label
 
 
-def _created(home: Path, label: str, first: Callable[[str], list[Event]], blobs: Mapping[str, bytes], *, chosen: bool) -> Journal:
-    """The journal of a new run, with what it begins with; where nobody chose its name and another run took it since, under the
-    next free one.
-    """
-    while True:
-        try:
-            return Journal.create(journal_path(home, label), partial(first, label), blobs)
-        except (RunBusy, UsageError):
-            if chosen:
-                raise
-            label = free_name(home, label)
-
-
 @cache
 def _package() -> str:
     """The version that is installed, as it was when it was first asked for: what runs in this process."""
     return version("metaflow-agents")
-
-
-def _earlier(home: Path | None, from_run: str | None, program: Program, recorded: str) -> Earlier | None:
-    if from_run is not None:
-        return EarlierRun(Journal.read(journal_path(home, from_run)), from_run, program.sop.steps)
-    return RecordedResults(read_recording(Path(recorded))) if recorded else None

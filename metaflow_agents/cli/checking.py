@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metaflow_agents.cli.options import Json, SOPFile
 from metaflow_agents.cli.output import complain, page, say, say_json
+
+if TYPE_CHECKING:
+    from metaflow_agents.sop.check import CheckReport
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help="SOPs: files, or names of SOPs in sops/ or in the package.")]
 
@@ -15,18 +19,13 @@ Files = Annotated[list[str], typer.Argument(metavar="FILE", help="SOPs: files, o
 def check(files: Files, json: Json = False) -> int:
     """Validate a SOP statically: errors, warnings, call limits."""
     from metaflow_agents.errors import SOPNotFound
-    from metaflow_agents.settings import Settings
-    from metaflow_agents.sop.check import check as look
-    from metaflow_agents.sop.configuration import read_configuration
-    from metaflow_agents.tools.known import known_tools
     from metaflow_agents.views.checked import report_lines
 
-    models = read_configuration(Settings.read().configuration).configuration.models
     status = 0
     reports = []
     for place, file in enumerate(files):
         try:
-            report = look(file, models=models, tools=known_tools, missing=_missing)
+            report = _checked(file)
         except SOPNotFound as error:
             status = complain(str(error), error.exit_status)
             continue
@@ -40,6 +39,16 @@ def check(files: Files, json: Json = False) -> int:
     return status
 
 
+def _checked(file: str) -> CheckReport:
+    from metaflow_agents.settings import Settings
+    from metaflow_agents.sop.check import check as look
+    from metaflow_agents.sop.configuration import read_configuration
+    from metaflow_agents.tools.known import known_tools
+
+    models = read_configuration(Settings.read().configuration).configuration.models
+    return look(file, models=models, tools=known_tools, missing=_missing)
+
+
 def _missing(index: str) -> str:
     from metaflow_agents.memory.indexes import missing  # few SOPs recall by embeddings
 
@@ -49,6 +58,8 @@ def _missing(index: str) -> str:
 def graph(file: SOPFile,
           mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
           svg: Annotated[bool, typer.Option("--svg", help="Print a picture as SVG.")] = False,
+          html: Annotated[Path | None, typer.Option(
+              "--html", metavar="FILE", help="Write the picture and what `sop check` says into one file.")] = None,
           json: Json = False) -> int:
     """Draw the graph of a SOP: steps by stage, data flow, loops."""
     from metaflow_agents.errors import SOPInvalid, UsageError
@@ -57,8 +68,8 @@ def graph(file: SOPFile,
     from metaflow_agents.views import graph as drawn
     from metaflow_agents.views.picture import svg as picture
 
-    if mermaid + svg + json > 1:
-        raise UsageError("`--mermaid`, `--svg` and `--json` are forms of the drawing: give one")
+    if mermaid + svg + json + (html is not None) > 1:
+        raise UsageError("`--mermaid`, `--svg`, `--html` and `--json` are forms of the drawing: give one")
     reading = read_sop(file)
     if reading.loaded is None:
         raise SOPInvalid(reading.problems)
@@ -68,6 +79,12 @@ def graph(file: SOPFile,
         say_json(drawn.as_json(sop, steps))
     elif svg:
         say(picture(sop, steps))
+    elif html is not None:
+        from metaflow_agents.journal.whole import write_whole
+        from metaflow_agents.views.page_file.graph_page import graph_page
+
+        write_whole(html, graph_page(sop, steps, _checked(file)).encode(), html.with_name(f".{html.name}.part"))
+        say([f"wrote {html}"])
     else:
         say(drawn.mermaid(sop, steps) if mermaid else drawn.drawing(sop, steps, page()))
     return 0

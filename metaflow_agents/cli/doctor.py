@@ -145,8 +145,8 @@ def _keys(settings: Settings) -> Checkup:
 
 def _sandboxes() -> list[Checkup]:
     """Each sandbox that confines, and which of them a run has where none is named."""
-    from metaflow_agents.runtime.prepare import engine_of
     from metaflow_agents.sandbox.choice import CONFINING, looked_at
+    from metaflow_agents.sandbox.engines import engine_of
     from metaflow_agents.settings import Settings
 
     settings = Settings.read()

@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from json import loads
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metaflow_agents.cli.asking import TerminalAsker, at_terminal
 from metaflow_agents.cli.installed_face import OWN, InstalledFace, renderer
@@ -41,16 +41,19 @@ from metaflow_agents.views.summary import Told, ending_lines, kept_lines
 from metaflow_agents.views.wording import amount, listed
 from metaflow_agents.views.writing import Writing
 
+if TYPE_CHECKING:
+    from metaflow_agents.api.telemetry import Target
+
 _KILLED = 130               # exit status of a process that was interrupted
 _HEARD = 0.5                # seconds in which the loop has to hear that it is to stop
 _TICK = 0.12                # seconds between two drawings of the board
 
 
-def drive(run: Run, home: Path, *, json: bool, progress: str = "auto") -> int:
-    """Runs it, shows it, tells how it ended. `home` is its workspace. `progress`: `auto`, `plain`, or an installed renderer.
-    Returns the exit status. Raises UsageError where there is no such renderer.
+def drive(run: Run, home: Path, *, json: bool, progress: str = "auto", otel: Target | None = None) -> int:
+    """Runs it, shows it, tells how it ended. `home` is its workspace. `progress`: `auto`, `plain`, or an installed renderer;
+    `otel`: the collector to which it is exported. Returns the exit status. Raises UsageError where there is no such renderer.
     """
-    result = asyncio.run(_driven(run, json, progress))
+    result = asyncio.run(_driven(run, json, progress, otel))
     with telling(home, run.name) as told:
         if json:
             say_json({**told.as_json(), "outcome": result.outcome, "exit_status": result.exit_status,
@@ -76,18 +79,17 @@ def rested(name: str, home: Path, *, json: bool) -> int:
 
 def _overtaken(told: Told) -> list[str]:
     """That the next run does not read what this one leaves, where one that began later has succeeded meanwhile."""
-    wanted = {name: spec.keep for name, spec in told.program.sop.inputs.items() if spec.keep is not None}
-    if told.standing != "success" or not wanted:
+    if told.standing != "success":
         return []
     try:
-        counts = kept_values(told.home, told.program.sop.sop, wanted)
+        counts = kept_values(told.home, told.program.sop)
     except UsageError as error:                         # of another run: this one has succeeded
         return page().wrapped(safe(str(error)))
     return [line for name, one in counts.items() if one.began > told.outline.glance.began for line in page().wrapped(page().paint(
         safe(f"the next run reads {one.source} for `{name}`, and not what this one made: `{one.run}` began later"), "yellow"))]
 
 
-async def _driven(run: Run, json: bool, progress: str) -> RunResult:
+async def _driven(run: Run, json: bool, progress: str, otel: Target | None) -> RunResult:
     kind = None if progress in OWN or json else renderer(progress)
     writing, board = Writing(), progress == "auto" and shows_board(json=json, spoken=run.at_terminal)
     if not json:
@@ -124,11 +126,31 @@ async def _driven(run: Run, json: bool, progress: str) -> RunResult:
             face = live_face(Board(going.program, graph, state, budget, lambda: going.waiting, writing, blob))
         if asker is not None:
             asker.stage = face
+        late: list[str] = []
         try:
             with _stopping(going, face):
-                return await _shown(going, face)
+                async with _exported(going, otel, face, late):
+                    return await _shown(going, face)
         finally:
             face.close()
+            say(late, sys.stderr)
+
+
+@asynccontextmanager
+async def _exported(going: Run, otel: Target | None, face: Face, late: list[str]) -> AsyncIterator[None]:
+    """Exports the run while this is open. What a board only shows for a moment comes to `late`, to be told once it has gone."""
+    if otel is None:
+        yield
+        return
+    from metaflow_agents.api.telemetry import exporting
+
+    def tell(text: str) -> None:
+        face.note(text)
+        if not isinstance(face, SilentFace):
+            late.append(f"sop: {text}")
+
+    async with exporting(going.journal, otel, tell=tell):
+        yield
 
 
 def _replaced(going: Run) -> list[str]:

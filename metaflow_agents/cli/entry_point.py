@@ -28,10 +28,11 @@ def command(words: Sequence[str]) -> int:
     import typer
 
     from metaflow_agents.cli.app import app
+    from metaflow_agents.cli.options import with_values
 
     out = sys.stdout
     try:
-        status = typer.main.get_command(app).main(args=list(words), prog_name="sop", standalone_mode=False)
+        status = typer.main.get_command(app).main(args=with_values(words), prog_name="sop", standalone_mode=False)
     except typer.TyperException as error:       # wrong usage: it knows which option or word it is about
         status = complain(_one_line(error.format_message()), 2)
     except MetaflowError as error:

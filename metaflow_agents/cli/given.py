@@ -9,7 +9,7 @@ from typing import Any
 
 from metaflow_agents.cli.output import prompt
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
-from metaflow_agents.runtime.inputs import is_texts, parse_option
+from metaflow_agents.runtime.input_options import is_texts, parse_option
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import PATHS, Input
 from metaflow_agents.schema.validation import validator
@@ -84,15 +84,13 @@ def read_pairs(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
 
 def read_values(program: Program, pairs: Sequence[str]) -> dict[str, Any]:
     """`--stub ARTIFACT=JSON`, `STEP/ARTIFACT=JSON` in a sub-SOP. Raises UsageError."""
-    from metaflow_agents.runtime.prepare import inner_program
-
     found: dict[str, Any] = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")
         if not sign:
             raise UsageError(f"`--stub {pair}`: write `--stub ARTIFACT=JSON`")
         *steps, artifact = name.split("/")
-        sop = inner_program(program, steps).sop
+        sop = program.inside(steps).sop
         if artifact not in sop.artifacts:
             raise UsageError(f"`{artifact}` is no artifact of {sop.sop}: {did_you_mean(artifact, sop.artifacts)}")
         try:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from metaflow_agents.cli.options import WORKSPACE, Json, Sandbox, SOPFile, Workspace
-from metaflow_agents.cli.output import page, say, say_json
+from metaflow_agents.cli.options import WORKSPACE, Json, Otel, OtelContent, Sandbox, SOPFile, Workspace
+from metaflow_agents.cli.output import complain, page, say, say_json
 from metaflow_agents.plugins import installed
 
 
@@ -47,11 +48,19 @@ def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Na
            output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="File for the data set.")] = None,
            untrusted: Annotated[bool, typer.Option(
                "--untrusted", help="Include untrusted content in a data set.")] = False,
+           otel: Otel = None,
+           otel_content: OtelContent = False,
            workspace: Workspace = WORKSPACE) -> int:
-    """Export runs to a file: a recording to replay, or a data set for training."""
+    """Export runs: a recording to replay, a data set for training, or spans and metrics to an OpenTelemetry collector."""
     from metaflow_agents.errors import UsageError
     from metaflow_agents.models.recording import ENDING
 
+    if otel is not None:
+        if recording is not None or kind is not None:
+            raise UsageError("`--otel` sends runs to a collector, and the other options write a file: give one of them")
+        return _telemetry(names, otel, otel_content, workspace)
+    if otel_content:
+        raise UsageError("`--otel-content` says what is exported to a collector: add `--otel`, or `--otel URL`")
     _can_hold("--output", output)
     _can_hold("--recording", recording)
     if results and recording is None:
@@ -66,7 +75,7 @@ def export(names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Na
                          "and inputs")
     if recording is None:
         raise UsageError(f"what of {name} shall be written? `--recording FILE{ENDING}` writes its calls and their answers, "
-                         "`--for finetune --output FILE` a data set")
+                         "`--for finetune --output FILE` a data set; `--otel URL` sends its spans to a collector")
     if recording.suffix != ENDING:
         raise UsageError(f"`--recording {recording}`: a recording's name ends in `{ENDING}`, by which `replay:` knows it")
     if answered_by is None:
@@ -123,6 +132,27 @@ def _data_set(names: list[str], kind: str, file: Path | None, recording: Path | 
     write_whole(file, b"".join(canonical(line) + b"\n" for line in made.lines), file.with_name(f".{file.name}.part"))
     say([f"wrote {file}: {amount(len(made.lines), 'conversation')}",
          *(f"  left out: {amount(count, 'activation')}, {why}" for why, count in made.left_out.most_common())])
+    return 0
+
+
+def _telemetry(names: list[str], endpoint: str, content: bool, workspace: Path) -> int:
+    from metaflow_agents.api.telemetry import target_of
+    from metaflow_agents.api.telemetry.exporter import export_whole
+    from metaflow_agents.journal.lock import refuse_busy
+    from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.settings import Settings
+    from metaflow_agents.views.wording import amount
+
+    settings = Settings.read()
+    target = target_of(endpoint, settings, content=content)
+    for name in names:
+        path, told = journal_path(workspace, name), list[str]()
+        refuse_busy(path)
+        exported = export_whole(path, target, settings, told.append)
+        if exported.state != "fine":
+            return complain(f"{name} was not exported, or not to its end: {'; '.join(told)}", 1)
+        say([f"sop: {text}" for text in told], sys.stderr)
+        say([f"{name}: {amount(exported.count, 'span')} sent to {target.place}; trace {exported.trace.hex()}"])
     return 0
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from metaflow_agents.cli.output import say
 from metaflow_agents.errors import UsageError
+
+if TYPE_CHECKING:
+    from metaflow_agents.api.telemetry import Target
 
 WORKSPACE = Path("workspace")
 
@@ -29,8 +34,14 @@ Sandbox = Annotated[str | None, typer.Option(
                                       "works here); `none` runs them unconfined.")]
 Yes = Annotated[bool, typer.Option(
     "--yes", help="Allow and approve without asking. Denied actions stay denied; other questions are still asked.")]
+Otel = Annotated[str | None, typer.Option(
+    "--otel", metavar="[URL]", help="Export spans and metrics to an OpenTelemetry collector, by default that of "
+                                    "OTEL_EXPORTER_OTLP_ENDPOINT, or http://localhost:4318.")]
+OtelContent = Annotated[bool, typer.Option(
+    "--otel-content", help="Export what models and tools were asked and said, too; secrets are redacted.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="STEP", help="Stop after this step; `sop resume` continues.")]
 
+_ADDRESS = re.compile(r"\w+://.*|[\w.-]+:\d+(/.*)?", re.DOTALL)
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 
 
@@ -64,4 +75,36 @@ def budget(written: Sequence[str] | None) -> dict[str, str]:
         if measure.strip() in found:
             raise UsageError(f"`--budget {part}`: {measure.strip()} is given twice")
         found[measure.strip()] = value.strip()
+    return found
+
+
+def with_values(words: Sequence[str]) -> list[str]:
+    """A command line in which `--otel` has a value, be it an empty one: the word behind it is its own where it is an address."""
+    following = [*words[1:], ""]
+    return [f"{word}=" if word == "--otel" and not _ADDRESS.fullmatch(after) else word
+            for word, after in zip(words, following, strict=True)]
+
+
+def collector(endpoint: str | None, *, content: bool) -> Target | None:
+    """Where to export to, as options and environment say it; None: nowhere, and nothing is imported for it.
+
+    Raises UsageError for an option that makes no sense. A variable that makes none hinders no run: it is told.
+    """
+    from metaflow_agents.settings import Settings
+
+    settings = Settings.read()
+    if endpoint is None and not settings.otel:
+        found = None
+    else:
+        from metaflow_agents.api.telemetry import target_of
+
+        try:
+            found = target_of(endpoint, settings, content=content)
+        except UsageError as error:
+            if endpoint is not None:
+                raise
+            found = None
+            say([f"sop: nothing is exported to OpenTelemetry: {error}"], sys.stderr)
+    if content and found is None:
+        raise UsageError("`--otel-content` says what is exported, and nothing is: add `--otel`")
     return found

@@ -115,8 +115,9 @@ def _split(words: list[str], questions: list[Open], *, said: bool) -> tuple[int 
 def _resumed(name: str, workspace: Path, json: bool) -> int:
     from metaflow_agents.api.run import go_on
     from metaflow_agents.cli.drive import drive
+    from metaflow_agents.cli.options import collector
 
-    return drive(go_on(name, workspace=workspace), workspace, json=json)
+    return drive(go_on(name, workspace=workspace), workspace, json=json, otel=collector(None, content=False))
 
 
 def _tell(name: str, question: Open, answer: Answer, taken: str, left: int, workspace: Path, *, json: bool) -> None:

@@ -64,13 +64,11 @@ def explain(file: SOPFile,
 
 def _inside(program: Program, who: str) -> tuple[Program, str, list[PolicySpec | None]]:
     """The SOP that `STEP/STEP/WHO` leads to, WHO, and the policies of the SOPs around it. Raises UsageError."""
-    from metaflow_agents.runtime.prepare import inner_program
-
     *steps, name = who.split("/")
     above: list[PolicySpec | None] = []
     for step in steps:
         above.append(program.sop.policy)
-        program = inner_program(program, [step])
+        program = program.inside([step])
     return program, name, above
 
 

@@ -45,6 +45,8 @@ def show(name: RunName,
          every: Annotated[bool, typer.Option(
              "--all", help="With --costs: show all items and keys, not only the 20 most expensive.")] = False,
          raw: Annotated[bool, typer.Option("--raw", help="Print the raw bytes of an artifact, for `> FILE`.")] = False,
+         html: Annotated[Path | None, typer.Option(
+             "--html", metavar="FILE", help="Write the run's page into one file that opens without a server.")] = None,
          workspace: Workspace = WORKSPACE,
          json: Json = False) -> int:
     """Show the result of a run, its artifacts and their locations; or the value of one artifact."""
@@ -56,6 +58,10 @@ def show(name: RunName,
     if every and (json or not costs):
         raise UsageError("`--all` lists all items and keys of `--costs`: " + (
             "leave it out, `--json` has them all" if costs else f"write `sop show {name} --costs --all`"))
+    if html is not None:
+        if artifact is not None or costs or raw or json:
+            raise UsageError("`--html` writes the whole run into a file: leave out what chooses a part of it, or another form")
+        return _page_file(name, html, workspace)
     if raw and (artifact is None or json):
         raise UsageError("`--raw` writes one artifact's bytes: " + (
             "leave out `--json`" if artifact is not None else f"name the artifact, `sop show {name} ARTIFACT --raw`"))
@@ -69,6 +75,29 @@ def show(name: RunName,
             say_json({**told.as_json(), "history": history.as_json()})
         else:
             say(show_lines(told, history, page()))
+    return 0
+
+
+def _page_file(name: str, file: Path, workspace: Path) -> int:
+    from metaflow_agents.cli.told import program_of
+    from metaflow_agents.journal.places import journal_path
+    from metaflow_agents.journal.run_summary import RawJournal
+    from metaflow_agents.journal.whole import write_whole
+    from metaflow_agents.settings import Settings
+    from metaflow_agents.views.page_file.document import document
+    from metaflow_agents.views.page_file.embedded import RunFile
+    from metaflow_agents.views.wording import amount
+
+    with RawJournal(journal_path(workspace, name)) as journal:
+        compiled = [event["compiled"] for _, event in journal.events("run_opened", "resumed")]
+        program = program_of(journal, compiled[-1] if compiled else "")
+        where = "" if workspace == WORKSPACE else f" --workspace {workspace}"
+        run = RunFile(journal, program, workspace, Settings.read().heads)
+        data = run.data(f"sop ui {name}{where}")
+    written = document(name, data, run.nowhere).encode()
+    write_whole(file, written, file.with_name(f".{file.name}.part"))
+    say([f"wrote {file}: {len(written) / 1e6:.1f} MB, {amount(len(data['conversations']), 'conversation')}; it opens in a "
+         "browser, without a server", *([f"  {line}" for line in data["left_out"]])])
     return 0
 
 

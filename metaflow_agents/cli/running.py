@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metaflow_agents.cli import options
-from metaflow_agents.cli.options import WORKSPACE, Budget, Json, Model, RunName, Sandbox, Until, Workspace, Yes
+from metaflow_agents.cli.options import (
+    WORKSPACE,
+    Budget,
+    Json,
+    Model,
+    Otel,
+    OtelContent,
+    RunName,
+    Sandbox,
+    Until,
+    Workspace,
+    Yes,
+)
 from metaflow_agents.cli.output import page, say, say_json
 from metaflow_agents.errors import SOPInvalid, UsageError
 
@@ -50,6 +62,8 @@ def run(context: typer.Context,
             "--allow", metavar="PACKAGE", help="Let the run install a Python package. May be repeated.")] = None,
         progress: Progress = "auto",
         demo: Annotated[bool, typer.Option("--demo", help="Answer from the recording that comes with the SOP.")] = False,
+        otel: Otel = None,
+        otel_content: OtelContent = False,
         pairs: Pairs = None,
         json: Json = False,
         show_help: Annotated[bool, typer.Option("--help", help="Show this message; with a FILE its inputs too.")] = False) -> int:
@@ -82,10 +96,11 @@ def run(context: typer.Context,
     from metaflow_agents.api.run import start
     from metaflow_agents.cli.drive import drive
 
+    target = options.collector(otel, content=otel_content)
     return drive(start(found.file, model=everybody, models=named, inputs=inputs, name=name, workspace=workspace, until=until,
                        from_run=from_run, keep_from=keep_from, staged=staged, everything=everything, allow=allow or (),
                        sandbox=sandbox, budget=options.budget(budget), yes=yes, recorded=recorded), workspace, json=json,
-                 progress=progress)
+                 progress=progress, otel=target)
 
 
 def resume(name: RunName,
@@ -99,6 +114,8 @@ def resume(name: RunName,
            until: Until = None,
            yes: Yes = False,
            progress: Progress = "auto",
+           otel: Otel = None,
+           otel_content: OtelContent = False,
            workspace: Workspace = WORKSPACE,
            json: Json = False) -> int:
     """Resume a run after a crash, a budget limit, a failure, a question or Ctrl-C."""
@@ -108,12 +125,13 @@ def resume(name: RunName,
     from metaflow_agents.cli.drive import drive, rested
     from metaflow_agents.errors import RunSucceeded
 
+    target = options.collector(otel, content=otel_content)
     try:
         going = go_on(name, workspace=workspace, model=everybody, models=named, sandbox=sandbox, budget=options.budget(budget),
                       until=until, accept_changes=accept_changes, reask=reask, yes=yes)
     except RunSucceeded:
         return rested(name, workspace, json=json)
-    return drive(going, workspace, json=json, progress=progress)
+    return drive(going, workspace, json=json, progress=progress, otel=target)
 
 
 def fork(name: RunName,
@@ -177,15 +195,15 @@ def preview(context: typer.Context,
 def _given_before(run: str | None, workspace: Path) -> Mapping[str, Any]:
     if run is None:
         return {}
-    from metaflow_agents.journal.keeping import given_before
+    from metaflow_agents.journal.keeping import read_by
 
-    return given_before(workspace, run)
+    return read_by(workspace, run)[0]
 
 
 def _demonstrated(program: Program, everybody: str | None, named: Mapping[str, str]) -> tuple[Path, dict[str, Any]]:
     """The recording and the inputs of `--demo`; who answered is said first, on stderr."""
     from metaflow_agents.api.demo import demonstration
-    from metaflow_agents.runtime.inputs import parse_option
+    from metaflow_agents.runtime.input_options import parse_option
 
     if everybody is not None or named:
         raise UsageError("`--demo` answers from a recording and `--model` names a model: leave one of them out")
@@ -202,7 +220,7 @@ def _after_the_sop(file: str) -> Iterator[None]:
     try:
         yield
     except UsageError:
-        from metaflow_agents.runtime.prepare import checked
+        from metaflow_agents.runtime.checking import checked
 
         checked(file)
         raise

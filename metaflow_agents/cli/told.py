@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from metaflow_agents.terminal import printing
 
 if TYPE_CHECKING:
+    from metaflow_agents.journal.run_summary import RawJournal
+    from metaflow_agents.schema.program import Program
     from metaflow_agents.views.summary import Told
 
 
@@ -26,18 +28,25 @@ def hide_secrets(names: Iterable[str]) -> None:
 @contextmanager
 def telling(workspace: Path, name: str) -> Iterator[Told]:
     """The run while its journal is open for reading, which may still be written. Raises UsageError, JournalError."""
-    from metaflow_agents.journal.places import journal_path, never_began
+    from metaflow_agents.journal.places import journal_path
     from metaflow_agents.journal.projection import outline
     from metaflow_agents.journal.run_summary import RawJournal
     from metaflow_agents.journal.values import Values
-    from metaflow_agents.schema.program import Program
     from metaflow_agents.views.summary import Told
 
     with RawJournal(journal_path(workspace, name)) as journal:
         run = outline(journal)
-        if not run.compiled:
-            raise never_began(name)
-        program = Program.model_validate_json(journal.blob(run.compiled))
-        for one in program.all():
-            hide_secrets(one.sop.secrets)
-        yield Told(name, program, run, Values(journal.blob, run), workspace, journal.events)
+        yield Told(name, program_of(journal, run.compiled), run, Values(journal.blob, run), workspace, journal.events)
+
+
+def program_of(journal: RawJournal, compiled: str) -> Program:
+    """The program of that digest, empty where the run never began; its secrets are hidden from then on. Raises UsageError."""
+    from metaflow_agents.journal.places import never_began
+    from metaflow_agents.schema.program import Program
+
+    if not compiled:
+        raise never_began(journal.path.stem)
+    program = Program.model_validate_json(journal.blob(compiled))
+    for one in program.all():
+        hide_secrets(one.sop.secrets)
+    return program

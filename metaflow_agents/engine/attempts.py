@@ -27,7 +27,7 @@ from metaflow_agents.prompts.names import free_names
 from metaflow_agents.schema.event import Finished
 from metaflow_agents.schema.keys import ActivationKey
 from metaflow_agents.schema.model import digest, fingerprint
-from metaflow_agents.schema.payload import Binary, Data, Held, Patch, pack, unpack
+from metaflow_agents.schema.payload import Binary, Data, Held, Patch, pack, stored, unpack
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import Specs
@@ -142,9 +142,7 @@ class Attempts:
                     return await self._taken(activation, parts, found, self.digest(item, prior))
                 work = await self._work(activation)
                 blobs = dict(work.blobs)
-                packed = pack(work.payload)
-                name = digest(packed)
-                blobs[name] = packed
+                name = stored(work.payload, blobs)
                 return Finished(at=time(), activation=str(attempt), payload=name, digest=self.digest(item, prior), parts=parts,
                                 memory=work.memory, besides=work.besides, why=found, seconds=loop.time() - started,
                                 untrusted=self._of_work(activation, work), assumed=work.assumed), blobs, work.payload

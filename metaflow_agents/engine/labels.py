@@ -20,7 +20,7 @@ from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.schema.trust import joined
 from metaflow_agents.schema.trusting import trusted_data
 from metaflow_agents.sop.graph import reads
-from metaflow_agents.sop.naming import Named, named
+from metaflow_agents.sop.naming import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Labels:
     """Reads labels out of a run's state for the steps of its program. Nothing is looked at in a run without any."""
 
     def __init__(self, program: Program, state: RunState, strategies: Specs = STRATEGIES) -> None:
-        self._program, self._state, self._strategies = program, state, strategies
-        self._named = cache(self._names)
+        self._program, self._state = program, state
+        self._named = cache(lambda name: named(program, program.sop.steps[name], strategies))
         self._trusted = cache(lambda name: trusted_data(program.sop, program.sop.steps[name]))
-        self._closed = cache(self._is_closed)
+        self._closed = cache(lambda name: _is_closed(program, program.sop.steps[name], strategies))
 
     def of(self, name: str, versions: Mapping[str, int]) -> Label:
         """The label of a firing of a step that reads these versions (artifact → number, 0: missing)."""
@@ -84,12 +84,10 @@ class Labels:
         names: set[str] = set().union(*(free_names(text) for text in texts))
         return set(found) if "run" in names or any(histories(text) for text in texts) else names & set(found)
 
-    def _names(self, name: str) -> Named:
-        return named(self._program, self._program.sop.steps[name], self._strategies)
 
-    def _is_closed(self, name: str) -> bool:
-        sop, step = self._program.sop, self._program.sop.steps[name]
-        held = step.doer in ("role", "call", "use", "value") or (step.run is not None and (step.parse or "").startswith("json"))
-        if not held or sop.artifacts[step.makes.artifact].files or tools_in(sop, step, self._strategies) or step.talks_to:
-            return False
-        return closed(self._program.schemas.get(step.makes.artifact))
+def _is_closed(program: Program, step: Step, strategies: Specs) -> bool:
+    sop = program.sop
+    held = step.doer in ("role", "call", "use", "value") or (step.run is not None and (step.parse or "").startswith("json"))
+    if not held or sop.artifacts[step.makes.artifact].files or tools_in(sop, step, strategies) or step.talks_to:
+        return False
+    return closed(program.schemas.get(step.makes.artifact))

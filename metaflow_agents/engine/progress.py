@@ -22,8 +22,7 @@ from metaflow_agents.journal.state import Firing, RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.event import Committed, Finished, Fired, Version
 from metaflow_agents.schema.keys import LOOK, ActivationKey
-from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Data, pack
+from metaflow_agents.schema.payload import Data, stored
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.sop import Progress as Spec
 from metaflow_agents.schema.trust import joined
@@ -92,15 +91,13 @@ class RunProgress:
             failed = failure_event(failed_attempt(raised, asyncio.current_task()), key, label, stops=True)
             await self._bus.publish(failed)
             raise StepFailed(str(key), failed.error) from raised
-        packed = pack(Data(value={"action": said.action, "why": said.why}))
-        blobs = {digest(packed): packed}
+        blobs: dict[str, bytes] = {}
+        decided = stored(Data(value={"action": said.action, "why": said.why}), blobs)
         versions: tuple[Version, ...] = ()
         if said.action == "replan" and self._spec.makes is not None:
-            advice = pack(Data(value=said.why))
-            blobs[digest(advice)] = advice
             versions = (Version(artifact=self._spec.makes, number=self._state.version(self._spec.makes) + 1,
-                                payload=digest(advice), untrusted=label),)
-        self._bus.post(Finished(at=time(), activation=str(key), payload=digest(packed), untrusted=label),
+                                payload=stored(Data(value=said.why), blobs), untrusted=label),)
+        self._bus.post(Finished(at=time(), activation=str(key), payload=decided, untrusted=label),
                        Committed(at=time(), firing=firing.key, versions=versions), blobs=blobs)
 
     @property

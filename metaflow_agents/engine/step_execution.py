@@ -21,8 +21,7 @@ from metaflow_agents.journal.records import Result
 from metaflow_agents.journal.run_context import RunContext
 from metaflow_agents.journal.state import Firing
 from metaflow_agents.schema.event import Committed, Finished, Version
-from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Collection, Data, Files, Held, Patch, pack
+from metaflow_agents.schema.payload import Collection, Data, Files, Held, Patch, stored
 from metaflow_agents.schema.step import Foreach, Step
 from metaflow_agents.schema.strategies import STRATEGIES, Specs
 from metaflow_agents.schema.trust import joined
@@ -101,7 +100,7 @@ class _Job:
         if isinstance(payload, Patch):
             files = overlaid(self._files_base(), [payload], patterns=self._attempts.bounds)
             untrusted = joined(self._base_label, finished.untrusted if finished is not None else "")
-            versions.append(self._version(self._step.makes.artifact, pack(files), blobs, untrusted))
+            versions.append(self._version(self._step.makes.artifact, files, blobs, untrusted))
         elif finished is not None:
             versions.append(self._numbered(self._step.makes.artifact, finished.payload, finished.untrusted))
         versions += self._failure_version(blobs)
@@ -224,8 +223,8 @@ class _Job:
         if progress.ran or dropped or self._base is None:
             untrusted = joined(self._base_label, self._attempts.label.listed,
                                *(result.untrusted for result in progress.results.values()))
-            packed = pack(self._merged(progress, dropped, last))
-            versions.append(self._version(self._step.makes.artifact, packed, blobs, untrusted))
+            made = self._merged(progress, dropped, last)
+            versions.append(self._version(self._step.makes.artifact, made, blobs, untrusted))
         versions += self._failure_version(blobs)
         reused = tuple(item.key for item in progress.items if item.key in progress.reused)
         self._means.bus.post(
@@ -269,12 +268,10 @@ class _Job:
         items = [{"key": key, "error": lost[key]} for key in order if key is not None]
         value = {"step": self._firing.step, "key": order[0] or "", "error": lost[order[0]], "items": items}
         untrusted = joined(self._attempts.label.listed, *self._firing.doubted.values())
-        return [self._version(self._step.on_fail.artifact, pack(Data(value=value)), blobs, untrusted)]
+        return [self._version(self._step.on_fail.artifact, Data(value=value), blobs, untrusted)]
 
-    def _version(self, artifact: str, packed: bytes, blobs: dict[str, bytes], untrusted: str) -> Version:
-        name = digest(packed)
-        blobs[name] = packed
-        return self._numbered(artifact, name, untrusted)
+    def _version(self, artifact: str, payload: Held, blobs: dict[str, bytes], untrusted: str) -> Version:
+        return self._numbered(artifact, stored(payload, blobs), untrusted)
 
     def _numbered(self, artifact: str, payload: str, untrusted: str) -> Version:
         return Version(artifact=artifact, number=self._means.state.version(artifact) + 1, payload=payload, untrusted=untrusted)

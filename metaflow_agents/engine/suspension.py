@@ -54,6 +54,35 @@ class Nobody:
         return "answers are waited for"
 
 
+class Standstill:
+    """A time in which everything rests, and `clock`, the run's, stands still."""
+
+    def __init__(self) -> None:
+        self.clock: asyncio.Timeout | None = None
+        self._since: float | None = None
+        self._due: float | None = None
+
+    def seconds(self) -> float:
+        """For how many seconds everything has been resting; 0 while something runs."""
+        return 0.0 if self._since is None else asyncio.get_running_loop().time() - self._since
+
+    def begin(self) -> None:
+        """Everything rests from here on."""
+        if self._since is None:
+            self._since = asyncio.get_running_loop().time()
+            self._due = None if self.clock is None else self.clock.when()
+            if self.clock is not None and not self.clock.expired():
+                self.clock.reschedule(None)
+
+    def end(self) -> None:
+        """Something runs again."""
+        if self._since is None:
+            return
+        if self.clock is not None and self._due is not None and not self.clock.expired():
+            self.clock.reschedule(self._due + self.seconds())
+        self._since = self._due = None
+
+
 class Parking:
     """Who is parked in this process, and which firings rest because all that is left of them is."""
 
@@ -62,19 +91,13 @@ class Parking:
         self.resting: set[str] = set()
         self.capped: list[BudgetExceeded] = []                 # the caps that activations have met
         self.heard: Callable[[], None] = lambda: None          # told when a firing comes to rest: the scheduler's
-        self.clock: asyncio.Timeout | None = None              # of the run: it stands still while everything rests
+        self.rests = Standstill()
         self._parked: dict[asyncio.Future[None], tuple[str, ...]] = {}
-        self._since: float | None = None
-        self._due: float | None = None
 
     @property
     def any(self) -> bool:
         """Whether somebody is parked who waits for an answer."""
         return any(self._parked.values())
-
-    def seconds_idle(self) -> float:
-        """For how many seconds everything has been resting; 0 while something runs."""
-        return 0.0 if self._since is None else asyncio.get_running_loop().time() - self._since
 
     async def closed(self, firing: str, why: Waiting | BudgetExceeded) -> None:
         """Returns when one of the questions that are waited for is closed; at once where one is, in the same turn of the loop.
@@ -92,7 +115,7 @@ class Parking:
         finally:
             del self._parked[waiter]
             self.resting.discard(firing)                       # until it has looked what it can do now
-            self.run_on()
+            self.rests.end()
 
     def look(self) -> None:
         """Wakes everybody of whose questions one is closed now."""
@@ -113,23 +136,7 @@ class Parking:
             yield
         finally:
             self.resting.discard(firing)
-            self.run_on()
-
-    def stand_still(self) -> None:
-        """Everything rests from here on: the run's clock stops."""
-        if self._since is None:
-            self._since = asyncio.get_running_loop().time()
-            self._due = None if self.clock is None else self.clock.when()
-            if self.clock is not None and not self.clock.expired():
-                self.clock.reschedule(None)
-
-    def run_on(self) -> None:
-        """Something runs again."""
-        if self._since is None:
-            return
-        if self.clock is not None and self._due is not None and not self.clock.expired():
-            self.clock.reschedule(self._due + self.seconds_idle())
-        self._since = self._due = None
+            self.rests.end()
 
 
 class Lot:
@@ -150,7 +157,7 @@ class Lot:
         if not self._parking.any and not self._parking.resting:
             return
         if self._all_rest():
-            self._parking.stand_still()
+            self._parking.rests.begin()
         if self._attending is None:
             self._attending = self._group.create_task(self._parking.answers.attend(self._parking.look), name="answers")
         if self._looking is None or self._looking.done():
@@ -158,7 +165,7 @@ class Lot:
 
     async def _wait(self) -> None:
         while self._all_rest():
-            self._parking.stand_still()
+            self._parking.rests.begin()
             more = await self._parking.answers.more()
             self._parking.look()
             if not more and self._all_rest():

@@ -74,6 +74,7 @@ class InnerJournal(Journal):
         for theirs, hear in self._hears:
             if hear in theirs:
                 theirs.remove(hear)
+        self._hears.clear()
 
     def _state_there(self) -> RunState | None:
         activation = parse_activation(self._key)

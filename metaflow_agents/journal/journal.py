@@ -231,6 +231,7 @@ class Journal:
                 await self._writer.stop()
         finally:
             self._let_go()
+            self.listeners.clear()                      # some of them hold it: nobody is told of anything any more
         if self._failure is not None and not self._told:
             raise self._refusal()
 

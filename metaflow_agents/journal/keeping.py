@@ -6,7 +6,7 @@ Which run counts is a matter of when runs began, not of when they ended: a run t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from metaflow_agents.journal.places import journal_path, run_names
 from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.binary import loaded
+from metaflow_agents.schema.sop import SOP
 from metaflow_agents.texts.strict_json import read
 
 NONE = "none"
@@ -55,46 +56,55 @@ class _Run:
     path: Path
 
 
-def kept_values(workspace: Path | None, sop: str, wanted: Mapping[str, str], *, keep_from: str | None = None,
+def kept_values(workspace: Path | None, sop: SOP, given: Collection[str] = (), *, keep_from: str | None = None,
                 from_run: str | None = None) -> dict[str, Kept]:
-    """Input → the value that was kept for it, for those for which there is one.
+    """Input → the value that an earlier run has for it, for those that are not `given`, where there is one.
 
-    `wanted`: input → artifact. Of the runs of a SOP with that name that succeeded, the one that began last and made the artifact
+    For an input with `keep`, of the runs of a SOP with that name that succeeded, the one that began last and made the artifact
     counts. A run that was given values for steps, only staged its acting tools, or was answered by `dry` or a recording keeps
-    nothing. `keep_from` names the run that counts, or is `none`. `from_run`: a run whose inputs are read as it read them; for
-    inputs that it does not have, what it would have read.
+    nothing. `keep_from` names the run that counts, or is `none`. `from_run`: a run whose inputs are read as it read them, those
+    without `keep` too; for inputs that it does not have, what it would have read.
     Raises UsageError for a journal that can't be read (it may be the one that counts) and for a run that keeps nothing.
     """
+    wanted = _wanted(sop, given)
     if keep_from is not None and not wanted:
         raise UsageError(f"`--keep-from {keep_from}` would do nothing: no input with `keep` is left to read, since the SOP "
                          "has none or each is given; leave it out")
-    if workspace is None or not wanted or keep_from == NONE:
+    if workspace is None:
         if keep_from not in (None, NONE):
             raise UsageError(f"`--keep-from {keep_from}`: a run in memory reads no other run; give it a workspace")
         return {}
-    if keep_from is not None:
-        return _named(workspace, sop, wanted, keep_from)
     found: dict[str, Kept] = {}
     before = float("inf")
     if from_run is not None:
-        found, before = _as_read(workspace, from_run, wanted)
-    for one in sorted(_runs(workspace, sop, wanted), key=lambda one: (one.began, one.ended), reverse=True):
+        found, before = read_by(workspace, from_run, wanted)
+        read_now = {*sop.inputs} - {*given, *(wanted if keep_from is not None else ())}
+        found = {name: one for name, one in found.items() if name in read_now}
+    if not wanted or keep_from == NONE:
+        return found
+    runs = sorted(_runs(workspace, sop.sop, wanted), key=lambda one: (one.began, one.ended), reverse=True)
+    if keep_from is not None:
+        runs, before = [_named(runs, keep_from, workspace, sop.sop)], float("inf")
+    for one in runs:
         open_ = {name: artifact for name, artifact in wanted.items() if name not in found}
         if not open_:
             break
         if one.standing == "success" and one.began < before:
             found |= _made(one, open_)
+    for missing in [f"`{wanted[name]}` for the input `{name}`" for name in wanted if keep_from and name not in found]:
+        raise UsageError(f"`--keep-from {keep_from}`: that run made no {missing}; name another run, or give the input")
     return found
 
 
-def overlooked(workspace: Path, sop: str, wanted: Mapping[str, str], kept: Mapping[str, Kept]) -> dict[str, dict[str, str]]:
+def overlooked(workspace: Path, sop: SOP, given: Collection[str], kept: Mapping[str, Kept]) -> dict[str, dict[str, str]]:
     """Input → the runs that began after the one that it is kept from, and how they stand, for each that was looked for.
 
     Their values are not in it: they are unfinished, or have succeeded since it was read. A run without success may still keep its
     values, but by its own account it has failed; it is not told.
     """
+    wanted = _wanted(sop, given)
     told: dict[str, dict[str, str]] = {name: {} for name in wanted}
-    for one in sorted(_runs(workspace, sop, wanted), key=lambda one: one.began) if wanted else ():
+    for one in sorted(_runs(workspace, sop.sop, wanted), key=lambda one: one.began) if wanted else ():
         for name, artifact in wanted.items():
             since = kept[name].began if name in kept else 0.0
             made = one.standing != "success" or bool(_made(one, {name: artifact}))
@@ -103,42 +113,38 @@ def overlooked(workspace: Path, sop: str, wanted: Mapping[str, str], kept: Mappi
     return told
 
 
-def _named(workspace: Path, sop: str, wanted: Mapping[str, str], name: str) -> dict[str, Kept]:
-    """What one run kept. Raises UsageError where it keeps nothing, or not all that is wanted."""
-    runs = [one for one in _runs(workspace, sop, wanted) if one.standing == "success"]
-    one = next((one for one in runs if one.name == name), None)
-    if one is None:
-        choices = [one.name for one in sorted(runs, key=lambda one: one.began, reverse=True)]
-        why = f"is no run of `{sop}` that succeeded and keeps what it made" if name in run_names(workspace) else "is no run here"
-        raise UsageError(f"`--keep-from {name}`: {name!r} {why}; {did_you_mean(name, [*choices, NONE])}")
-    found = _made(one, wanted)
-    for missing in [f"`{artifact}` for the input `{name}`" for name, artifact in wanted.items() if name not in found]:
-        raise UsageError(f"`--keep-from {name}`: that run made no {missing}; name another run, or give the input")
-    return found
-
-
-def given_before(workspace: Path | None, run: str | None) -> dict[str, Kept]:
-    """Input → the value that a run was given for it. What it had by default is left out. Raises UsageError where it is no run."""
-    return {} if workspace is None or run is None else _as_read(workspace, run)[0]
-
-
-def _as_read(workspace: Path, run: str, wanted: Collection[str] | None = None) -> tuple[dict[str, Kept], float]:
-    """What a run read in inputs of these names (None: in those that it was given a value for), and when it began."""
+def read_by(workspace: Path, run: str, wanted: Collection[str] = ()) -> tuple[dict[str, Kept], float]:
+    """Input → the value that a run was given for it, and when that began. Of what it had by default, and may have read where
+    nothing was kept, that of the `wanted` inputs alone. Raises UsageError where it is no run.
+    """
     found = {}
     with Journal.read(journal_path(workspace, run)) as journal:
         state = journal.state
         if state.opened is None:
             return {}, float("inf")                         # whoever reads its activations says so
-        inputs = read(journal.blob(state.opened.compiled))["sop"].get("inputs", {})
         values = Values(journal.blob, state)
-        for name in inputs if wanted is None else wanted:
-            payload = state.payload(name, 1) if name in inputs else None
+        for name, spec in read(journal.blob(state.opened.compiled))["sop"].get("inputs", {}).items():
+            payload = state.payload(name, 1)
             if payload is None:
                 continue
             value = loaded(values.plain(payload))
-            if wanted is not None or value != inputs[name].get("default"):
+            if name in wanted or value != spec.get("default"):
                 found[name] = Kept(run, f"{name}@1", value, state.untrusted(name, 1), state.opened.at)
         return found, state.opened.at
+
+
+def _wanted(sop: SOP, given: Collection[str]) -> dict[str, str]:
+    """Input → the artifact that is kept for it, of those with `keep` that are not given."""
+    return {name: spec.keep for name, spec in sop.inputs.items() if spec.keep is not None and name not in given}
+
+
+def _named(runs: Sequence[_Run], name: str, workspace: Path, sop: str) -> _Run:
+    """The run of that name among those, newest first. Raises UsageError where it keeps nothing."""
+    choices = {one.name: one for one in runs if one.standing == "success"}
+    if name not in choices:
+        why = f"is no run of `{sop}` that succeeded and keeps what it made" if name in run_names(workspace) else "is no run here"
+        raise UsageError(f"`--keep-from {name}`: {name!r} {why}; {did_you_mean(name, [*choices, NONE])}")
+    return choices[name]
 
 
 def _made(run: _Run, wanted: Mapping[str, str]) -> dict[str, Kept]:

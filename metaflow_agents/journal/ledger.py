@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from metaflow_agents.journal.records import Spending
 from metaflow_agents.schema.event import Reserved, Settled
 from metaflow_agents.schema.keys import activations_in
 
+K = TypeVar("K")
 Dimension = Literal["step", "role", "model", "item", "key"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 KINDS = ("reserved", "settled")
@@ -40,17 +41,18 @@ class Ledger:
     total: Spending = field(default_factory=Spending)
     lines: dict[Line, Spending] = field(default_factory=dict)
     by: dict[Dimension, dict[str, Spending]] = field(default_factory=lambda: {dimension: {} for dimension in DIMENSIONS})
-    _open: dict[tuple[str, int], Reserved] = field(default_factory=dict)
+    _open: dict[tuple[str, int], tuple[Reserved, list[Spending]]] = field(default_factory=dict)
 
     def apply(self, event: Reserved | Settled) -> None:
         """One more of the run's events."""
         if isinstance(event, Reserved):
-            self._open[event.key, event.try_] = event
-            for spending in self._of(event):
+            sums = self._of(event)
+            self._open[event.key, event.try_] = event, sums
+            for spending in sums:
                 spending.reserve(event)
         else:
-            asked = self._open.pop((event.key, event.try_))
-            for spending in self._of(asked):
+            asked, sums = self._open.pop((event.key, event.try_))
+            for spending in sums:
                 spending.settle(event, asked.tokens, asked.cost, unpriced=asked.unpriced)
 
     def take(self, events: Iterable[tuple[int, Mapping[str, Any]]]) -> int:
@@ -60,13 +62,11 @@ class Ledger:
             self.apply((Reserved if event["kind"] == "reserved" else Settled).model_validate(event))
         return last
 
-    def _of(self, asked: Reserved) -> Iterator[Spending]:
+    def _of(self, asked: Reserved) -> list[Spending]:
         """All sums that a call belongs to."""
         line = _line(asked)
-        yield self.total
-        yield self.lines.setdefault(line, Spending())
-        for dimension, sums in self.by.items():
-            yield sums.setdefault(getattr(line, dimension), Spending())
+        named = [_sum(sums, getattr(line, dimension)) for dimension, sums in self.by.items()]
+        return [self.total, _sum(self.lines, line), *named]
 
     def as_json(self) -> dict[str, Any]:
         """What `sop show --costs --json` prints: money in US dollars."""
@@ -87,6 +87,13 @@ def told(one: Spending) -> dict[str, Any]:
     return {"calls": one.calls, "tokens": one.tokens, "tokens_in": one.tokens - one.out, "tokens_out": one.out,
             "tokens_cached": one.cached, "cost": one.cost / 10**12, "estimated": one.estimated > 0, "unpriced": one.unpriced,
             "unanswered": {"calls": one.open_calls, "tokens": one.open_tokens, "cost": one.open_cost / 10**12}}
+
+
+def _sum(sums: dict[K, Spending], name: K) -> Spending:
+    found = sums.get(name)
+    if found is None:
+        found = sums[name] = Spending()
+    return found
 
 
 def _line(event: Reserved) -> Line:

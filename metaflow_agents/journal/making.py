@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from metaflow_agents.errors import JournalError
-from metaflow_agents.journal.delta import Window
+from metaflow_agents.journal.delta_window import Window
 from metaflow_agents.journal.private import make_private
 from metaflow_agents.journal.store import APPLICATION_ID, FORMAT, TABLES, Batch, Store, insert
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from pydantic_core import from_json
 
 from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.store import Row, Store
@@ -142,8 +143,8 @@ class RawJournal:
     def _read(self, row: Row) -> dict[str, Any]:
         seq, kind, data = row
         try:
-            event: dict[str, Any] = json.loads(data)
-        except (ValueError, RecursionError) as error:
+            event: dict[str, Any] = from_json(data)         # twice as quick as `json`: large journals are read whole
+        except ValueError as error:
             raise JournalError(f"{self.path} is damaged at event {seq}: {error}; restore the file from a copy") from error
         event["kind"] = kind                    # left out of the data, as every default is
         return event

@@ -24,7 +24,8 @@ from threading import Lock
 
 from metaflow_agents.errors import JournalError, UsageError, did_you_mean
 from metaflow_agents.journal.cache import BlobCache
-from metaflow_agents.journal.delta import BEGINNING, Damaged, Window, assembled, unpacked
+from metaflow_agents.journal.delta import BEGINNING, Damaged, assembled, unpacked
+from metaflow_agents.journal.delta_window import Window
 from metaflow_agents.journal.private import tighten
 from metaflow_agents.schema.model import digest as digest_of
 

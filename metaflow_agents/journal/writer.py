@@ -92,6 +92,7 @@ class Writer:
             await asyncio.shield(stopped)
         finally:
             self._thread.join()
+            self._done = lambda *_: None    # it belongs to the journal, which holds this
 
     def _run(self) -> None:
         stopped: asyncio.Future[None] | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from time import time
 from typing import Any, Protocol, TypeVar
@@ -56,7 +57,11 @@ class MemoryFile:
         self._open = open_
         self._store: MemoryDatabase | None = None
         self._threads = Threads(1, "memory")
-        self.embeddings = Embeddings(self.do)
+
+    @cached_property
+    def embeddings(self) -> Embeddings:
+        """What is embedded of it; made where a role recalls by embeddings."""
+        return Embeddings(self.do)
 
     async def do(self, work: Callable[[MemoryDatabase], T]) -> T:
         """What `work` gives, which is done in a thread. Raises MemoryFault."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.models.port import traits
-from metaflow_agents.models.registry import Models
-from metaflow_agents.runtime.prepare import asking, embedding, inner_program
+from metaflow_agents.models.registry import Resolved
+from metaflow_agents.runtime.needs import Needs
 from metaflow_agents.schema import quantity
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.program import Program
@@ -38,7 +38,7 @@ def caps(budget: Mapping[str, Any] | None, program: Program) -> dict[str, float]
 
 def _refuse_uncapped(program: Program, steps: Sequence[str], measure: str, written: str) -> None:
     *outer, last = steps
-    sop = inner_program(program, outer).sop
+    sop = program.inside(outer).sop
     if last not in sop.steps:
         raise UsageError(f"`--budget {written}=…`: there is no step `{last}` in {sop.sop}; {did_you_mean(last, sop.steps)}")
     if measure != "time" and sop.steps[last].doer not in ("role", "sop"):
@@ -59,25 +59,25 @@ def step_budget(sop: SOP, step: str, over: Mapping[str, float]) -> Budget | None
     return (own or Budget()).over(given)
 
 
-def refuse_unpriced(program: Program, models: Callable[[Program], Models], over: Mapping[str, float],
+def refuse_unpriced(program: Program, needs: Mapping[str, Needs], models: Mapping[str, Resolved], over: Mapping[str, float],
                     above: Sequence[tuple[str, Budget | None]] = ()) -> None:
     """Raises UsageError where money is capped and a model under the cap, also in a sub-SOP, costs nobody knows how much.
 
-    `models` tells those of a SOP, `over` the caps of the command line, `above` what caps the sub-SOP that this is.
+    `needs` and `models` are by the fingerprints of SOPs, `over` the caps of the command line, `above` what caps the sub-SOP that
+    this is.
     """
     sop = program.sop
     whole = [*above, (f"the SOP {sop.sop}" if above else "the run", run_budget(program, over))]
-    asked = [*((False, *one) for one in asking(sop)), *((True, *one) for one in embedding(sop))]
-    for embeds, step_name, _, role_name, name in asked:
+    for step_name, step in sop.steps.items():
+        if step.sop is not None:
+            refuse_unpriced(program.sops[step.sop], needs, models, given_inside(over, step_name),
+                            [*whole, (f"step {step_name}", step_budget(sop, step_name, over))])
+    for step_name, role_name, name, embeds in needs[program.fingerprint].models:
         its = step_budget(sop, step_name, over) if step_name in sop.steps else None
         capped = [scope for scope, cap in (*whole, (f"role {role_name}", sop.roles[role_name].budget), (f"step {step_name}", its))
                   if cap is not None and cap.usd is not None]
-        model = models(program).of(name, role_name)
+        model = models[program.fingerprint].models.of(name, role_name)
         if capped and traits(model).unpriced(embeds=embeds):
             raise UsageError(
                 f"`budget: {{usd: …}}` of {capped[0]} caps what {model.name} costs, and nobody knows its price: write it as "
                 f"`models: {{{name or 'default'}: {{…, price: {{in: …, out: …}}}}}}`, or cap `tokens` instead")
-    for step_name, step in sop.steps.items():
-        if step.sop is not None:
-            refuse_unpriced(program.sops[step.sop], models, given_inside(over, step_name),
-                            [*whole, (f"step {step_name}", step_budget(sop, step_name, over))])

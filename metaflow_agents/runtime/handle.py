@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -20,6 +21,7 @@ from metaflow_agents.errors import (
     JournalError,
     MetaflowError,
     NotHere,
+    RunBusy,
     Unexpected,
     UsageError,
     did_you_mean,
@@ -27,7 +29,9 @@ from metaflow_agents.errors import (
 )
 from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.journal import Journal
+from metaflow_agents.journal.places import free_name, journal_path
 from metaflow_agents.models.caller import Watch
+from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.pricing import PICO
 from metaflow_agents.prompts import MISSING
 from metaflow_agents.questions.broker import Asker
@@ -108,13 +112,28 @@ class RunResult:
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """What a run is entered with: its SOP, how it is carried out, and what its journal gets before anything else (`first`, which
-    is asked for then, and the blobs that its events name).
+    is asked for then with the run's name, and the blobs that its events name).
     """
 
     program: Program
     options: Options
-    first: Callable[[], Sequence[Event]] = tuple
+    first: Callable[[str], Sequence[Event]] = lambda _: ()
     blobs: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def new_journal(home: Path | None, label: str, begins: Beginning, *, chosen: bool) -> tuple[Journal, Beginning]:
+    """The journal of a new run, which has its first events before anybody sees it, and what is left of them; where nobody chose
+    its name and another run took it since, under the next free one.
+    """
+    while home is not None:
+        try:
+            journal = Journal.create(journal_path(home, label), partial(begins.first, label), begins.blobs)
+            return journal, Beginning(begins.program, begins.options)
+        except (RunBusy, UsageError):
+            if chosen:
+                raise
+            label = free_name(home, label)
+    return Journal.in_memory(), begins
 
 
 class Run:
@@ -129,6 +148,7 @@ class Run:
         self.program, self.name = foreseen.program, name
         self.folder = None if home is None else home / name
         self._options, self._opening = foreseen.options, opening
+        self._limiters = Limiters()                            # those of the run itself once it is entered
         self.earlier = 0                                       # events of sittings before this one
         self.lacking = ""                                      # what is not there on this machine, where that stopped the run
         self._joined: Assembly | None = None
@@ -165,7 +185,7 @@ class Run:
     @property
     def waiting(self) -> int:
         """How many calls wait at the moment for what their endpoint allows (`limits`)."""
-        return 0 if self._options.limiters is None else self._options.limiters.waiting
+        return self._limiters.waiting
 
     def attend(self, asker: Asker) -> None:
         """Questions go to whoever `asker` asks, and park the run only where that gives no answer.
@@ -218,6 +238,7 @@ class Run:
         journal, begins = self._opening()
         self.program = begins.program
         self._options = replace(begins.options, asker=self._options.asker, watch=self._options.watch)
+        self._limiters = Limiters(self._options.limits)
         if self.folder is not None:
             self.name, self.folder = journal.path.stem, self.folder.with_name(journal.path.stem)
         await journal.__aenter__()
@@ -225,9 +246,9 @@ class Run:
         try:
             self._opened.enter_context(seldom_collected())
             self._opened.enter_context(watched())
-            if first := begins.first():
+            if first := begins.first(self.name):
                 await journal.append(*first, blobs=begins.blobs)
-            self._joined = assemble(self.program, journal, self._options, folder=self.folder)
+            self._joined = assemble(self.program, journal, self._options, self._limiters, folder=self.folder)
             for models in self._options.all_models:
                 await self._opened.enter_async_context(models.open())
             for tools in self._joined.toolboxes:
@@ -253,8 +274,7 @@ class Run:
             self.bus.close()
             self._leave_earlier()
             await self._assembly.memory.close()
-            if self._options.limiters is not None:
-                self._options.limiters.close()
+            self._limiters.close()
             try:
                 await self._opened.aclose()
             finally:
@@ -306,7 +326,7 @@ class Run:
             if folder is not None:
                 await folder.settle()
             async with limit:
-                self._assembly.parking.clock = limit            # it stands still while nothing but answers is waited for
+                self._assembly.parking.rests.clock = limit      # it stands still while nothing but answers is waited for
                 follower = None if folder is None else asyncio.create_task(folder.follow(), name="folder")
                 try:
                     ended = await self._beside(follower)

@@ -24,8 +24,7 @@ from metaflow_agents.runtime.inputs import initial_versions, vouched_for
 from metaflow_agents.schema.binary import Content, files_in
 from metaflow_agents.schema.binary import packed as files_packed
 from metaflow_agents.schema.event import Committed, Version
-from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import Binary, Data, Files, held, pack
+from metaflow_agents.schema.payload import Binary, Data, Files, held, stored
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.trust import joined, of_input
@@ -115,9 +114,8 @@ class SubSOPs:
         for name, spec in inner.sop.inputs.items():
             label = joined(_label_of(step.inputs.get(name), activation), "" if vouched_for(spec) else of_input(name))
             payload, loaded = self._input(inner, name, self._given(step, name, spec.default, activation))
-            packed = pack(payload)
-            blobs |= {**loaded, digest(packed): packed}
-            versions[name] = digest(packed), label
+            blobs |= loaded
+            versions[name] = stored(payload, blobs), label
         versions |= {name: (payload, "") for name, payload in initial_versions(inner, blobs, self._load(inner)).items()}
         return (Committed(versions=tuple(Version(artifact=name, number=1, payload=payload, untrusted=label)
                                          for name, (payload, label) in versions.items())),)

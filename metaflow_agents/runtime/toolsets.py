@@ -6,45 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from metaflow_agents.agent import strategies
-from metaflow_agents.errors import NotHere
+from metaflow_agents.runtime.needs import tools_of
 from metaflow_agents.sandbox.port import Sandbox
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
-from metaflow_agents.schema.strategies.workers import tools_in
 from metaflow_agents.settings import Settings
-from metaflow_agents.terminal import printing
 from metaflow_agents.tools.port import Setting, Tool, ToolSource
 from metaflow_agents.tools.secrets import Secrets
 from metaflow_agents.tools.toolbox import Toolbox
-
-CONFINED = ("run", "python")
-"""Tools that carry something out in the sandbox."""
-
-
-def used(sop: SOP) -> tuple[str, ...]:
-    """The tools that roles have, as they are written, in the order of the file."""
-    found = dict.fromkeys(name for step in sop.steps.values() for name in tools_in(sop, step, strategies.known()))
-    if "start_role" in found:           # who is started has its own
-        found.update(dict.fromkeys(name for role in sop.roles.values() for name in role.tools))
-    return tuple(found)
-
-
-def secrets_of(sop: SOP, settings: Settings) -> Secrets:
-    """The secrets of a SOP, in the environment of this process."""
-    found = Secrets(sop.secrets, settings.variable)
-    if sop.secrets:
-        printing.redact(tuple(sop.secrets), found.masked)
-    return found
-
-
-def refuse_unset_secrets(sop: SOP, settings: Settings, *, dry: bool) -> None:
-    """Raises NotHere, naming them all, where a declared secret is not set."""
-    missing = [] if dry else secrets_of(sop, settings).missing()
-    if missing:
-        listed = ", ".join(f"`{name}`" for name in missing)
-        raise NotHere(f"{listed}: {'these secrets are' if missing[1:] else 'this secret is'} not set; "
-                      f"`export {missing[0]}=…` before the run")
 
 
 def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings, secrets: Secrets,
@@ -53,7 +22,7 @@ def toolbox(program: Program, folder: Path, sandbox: Sandbox, settings: Settings
     nothing of the user's is imported or started. Raises UsageError for what can't be made.
     """
     sop = program.sop
-    names = used(sop)
+    names = tools_of(sop)
     if not names:
         return Toolbox()
     # Most SOPs have no tools, and these bring what confines commands, and what speaks to the network, with them.

@@ -52,9 +52,10 @@ from metaflow_agents.runtime.compiled import Shared
 from metaflow_agents.runtime.output_sync import Folder
 from metaflow_agents.runtime.step_runner import Doers, StepTypes
 from metaflow_agents.runtime.subworkflow import Joined, SubSOPs
-from metaflow_agents.runtime.toolsets import secrets_of, toolbox
+from metaflow_agents.runtime.toolsets import toolbox
 from metaflow_agents.sandbox.choice import Unchosen
 from metaflow_agents.sandbox.port import Sandbox
+from metaflow_agents.schema.endpoint import EndpointLimits
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.tools import PolicySpec
 from metaflow_agents.settings import Settings
@@ -72,6 +73,7 @@ from metaflow_agents.steps.parts import ResultParts
 from metaflow_agents.steps.repeats import Repeats
 from metaflow_agents.steps.side_effects import Observations
 from metaflow_agents.steps.validation import Acceptance
+from metaflow_agents.tools.secrets import Secrets
 from metaflow_agents.tools.toolbox import Toolbox
 
 
@@ -81,13 +83,13 @@ class Options:
 
     models: Models
     sandbox: Sandbox = field(default_factory=Unchosen)
-    folders: Sequence[Path] = ()
-    inner_folders: Mapping[str, Sequence[Path]] = field(default_factory=dict)      # fingerprint of a SOP → its `folders`
+    folders: Mapping[str, Sequence[Path]] = field(default_factory=dict)     # fingerprint of a SOP → those of its Python
+    secrets: Mapping[str, Secrets] = field(default_factory=dict)            # fingerprint → its secrets
     given: Mapping[str, Any] = field(default_factory=dict)
     earlier: Earlier | None = None
     effects: EarlierEffects | None = None      # of that run, which sub-SOPs may do again too
     reask: bool = False
-    limiters: Limiters | None = None
+    limits: EndpointLimits = field(default_factory=EndpointLimits)
     patience: Patience | None = None
     watch: Watch | None = None
     asker: Asker | None = None                 # asks who is there; None: nobody is
@@ -145,14 +147,14 @@ class Assembly:
     documents: Documents
 
 
-def assemble(program: Program, journal: Journal, options: Options, *, folder: Path | None,
+def assemble(program: Program, journal: Journal, options: Options, limiters: Limiters, *, folder: Path | None,
              within: Within | None = None) -> Assembly:
     """Joins the rooms for a journal that begins with `RunOpened`. `folder` is where files go; None: nowhere.
 
     `within`: for a sub-SOP, what it has from the one that it is a step of.
     """
     state, sop = journal.state, program.sop
-    secrets = secrets_of(sop, options.settings)
+    secrets = options.secrets[program.fingerprint]
     name = within.run if within else "" if state.opened is None else state.opened.run
     compiled = options.shared.of(program)
     bus, graph = Bus(journal), compiled.graph
@@ -161,14 +163,11 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     tree = Tree(program, values, state, name)
     scopes = Scopes(program, values, name)
 
-    def folders_of(one: Program) -> Sequence[Path]:
-        return options.inner_folders.get(one.fingerprint, options.folders)
-
     def loading(one: Program) -> Callable[[str], Callable[..., Any]]:
-        return partial(load_function, folders=folders_of(one))
+        return partial(load_function, folders=options.folders[one.fingerprint])
 
     def reading(one: Program) -> Callable[[str], CodeSources]:
-        return partial(sources_of, folders=folders_of(one))
+        return partial(sources_of, folders=options.folders[one.fingerprint])
 
     load = loading(program)
     acceptance = Acceptance(program, values, load, within.acceptance if within else None, compiled.validators)
@@ -195,12 +194,11 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     project = ProjectMemory(file, state, values, secrets.masked, keeps=sop.remembers, apart=sop.apart, inside=Inside(
         within.remembered, prefix, within.alone, within.inherited) if within else WHOLE)
     halting = Halting(None if within is None else within.halting)
-    caller = Caller(bus, caps, options.limiters, patience=options.patience, reask=options.reask,
+    caller = Caller(bus, caps, limiters, patience=options.patience, reask=options.reask,
                     watch=options.watch, prefix=prefix, sent=halting.sent)
     toolboxes = within.toolboxes if within else {one.fingerprint: toolbox(
-        one, options.home, options.sandbox, options.settings, secrets_of(one.sop, options.settings), loading(one),
-        dry=options.models.dry)
-        for one in program.all()}
+        one, options.home, options.sandbox, options.settings, options.secrets[one.fingerprint], loading(one),
+        dry=options.models.dry) for one in program.all()}
     tools = toolboxes[program.fingerprint]
     staged = within.staged if within else state.opened is not None and state.opened.staged
     allowed = within.allowed if within else () if state.opened is None else state.opened.allowed
@@ -223,7 +221,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
         # What it inherits of memory is a part of the whole step, and of no single one inside.
         before = None if wanted or options.earlier is None else options.earlier.inside(activation.key)
         joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], earlier=before,
-                                                       given=given_inside(options.given, step)),
+                                                       given=given_inside(options.given, step)), limiters,
                           folder=None, within=Within(f"{prefix}{key}/", name, step, acceptance, caps,
                                                      inside, (*above, sop.policy), toolboxes, staged, allowed, told,
                                                      its_over, f"{path}{step}/", file,
@@ -240,7 +238,7 @@ def assemble(program: Program, journal: Journal, options: Options, *, folder: Pa
     doers = Doers(sop, types, acceptance, ResultParts(compiled.meanings, state, values, memory, above),
                   CodeParts(program, reading, options.inner), dry=options.models.dry, given=options.given)
     parking = Parking(desk)
-    desk.idle = parking.seconds_idle
+    desk.idle = parking.rests.seconds
     holding = Holding(time_caps(program, state, over, told, path), parking, halting)
     fanout = Fanout(context, scopes, doers, earlier=options.earlier, holding=holding, recalled=doers.recalled,
                     strategies=strategies.known())

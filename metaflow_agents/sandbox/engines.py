@@ -6,6 +6,8 @@ import shutil
 import sys
 from dataclasses import dataclass
 
+from metaflow_agents.settings import Settings
+
 PROGRAMS = ("docker", "podman", "nerdctl")
 IMAGE = f"metaflow-agents-python:{sys.version_info.major}.{sys.version_info.minor}"
 """The image that is looked for where none is named: the line that `sop doctor` tells builds it."""
@@ -31,3 +33,8 @@ class Engine:
     def wanted(self) -> str:
         """The image by the name that it was given."""
         return self.image or IMAGE
+
+
+def engine_of(settings: Settings) -> Engine:
+    """What carries containers out, as the environment says."""
+    return Engine(settings.container, settings.container_image, tuple(settings.container_environment.items()))

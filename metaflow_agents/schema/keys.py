@@ -78,6 +78,38 @@ def split_inner(written: str) -> tuple[str, str] | None:
     return (written[:match.end()], rest) if match is not None and _ACTIVATION.match(rest) else None
 
 
+class Place(NamedTuple):
+    """Where a key lies in a run: its innermost activation (whole key, round, item, attempt), the steps that lead there, its
+    firing, the activation around that (empty: none), and what of the key is below the activation.
+    """
+
+    activation: str
+    round: int
+    item: str | None
+    attempt: int
+    steps: tuple[str, ...]
+    firing: str
+    around: str
+    below: str
+
+
+def place_of(written: str) -> Place | None:
+    """The place of a key: `write@1~0/draft@2[b]~1/turn.0` lies in the activation `write@1~0/draft@2[b]~1` of the firing
+    `write@1~0/draft@2`, around which is `write@1~0`; below is `turn.0`. None for what begins with no activation.
+    """
+    found = _ACTIVATION.match(written)
+    if found is None:
+        return None
+    around, steps, inner = "", [found["step"]], found
+    while (following := _ACTIVATION.match(written, inner.end() + 1)) is not None:
+        around, inner = written[:inner.end()], following
+        steps.append(inner["step"])
+    item = inner["item"]
+    own = f"{inner['step']}@{inner['round']}"
+    return Place(written[:inner.end()], int(inner["round"]), None if item is None else unquote(item), int(inner["attempt"]),
+                 tuple(steps), f"{around}/{own}" if around else own, around, written[inner.end() + 1:])
+
+
 @lru_cache(maxsize=4096)
 def activations_in(written: str) -> tuple[ActivationKey, ...]:
     """The activations that a key leads through, from the run's own one inward. Raises ValueError, saying the form."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from metaflow_agents.schema.binary import BinaryFile, packed
-from metaflow_agents.schema.model import Value, as_ordered, canonical
+from metaflow_agents.schema.model import Value, as_ordered, canonical, digest
 
 
 class Data(Value):
@@ -90,6 +90,14 @@ def pack(payload: Held) -> bytes:
     if isinstance(payload, Data):
         return as_ordered({name: plain[name] for name in sorted(plain)})
     return canonical(plain)
+
+
+def stored(payload: Held, blobs: dict[str, bytes]) -> str:
+    """A payload's digest; its bytes are put to `blobs` under it."""
+    packed = pack(payload)
+    name = digest(packed)
+    blobs[name] = packed
+    return name
 
 
 def unpack(data: bytes) -> Held:

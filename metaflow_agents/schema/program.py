@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
 from pydantic import Field
 
+from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.schema.model import Value, fingerprint
 from metaflow_agents.schema.sop import SOP
 
@@ -36,6 +37,17 @@ class Program(Value):
         yield self
         for inner in self.sops.values():
             yield from inner.all()
+
+    def inside(self, steps: Iterable[str]) -> Program:
+        """The SOP that steps with `sop:` lead to. Raises UsageError where one is none, naming those that there are."""
+        found = self
+        for step in steps:
+            entries = {name: one.sop for name, one in found.sop.steps.items() if one.sop is not None}
+            if step not in entries:
+                raise UsageError(f"`{step}` is no step with `sop:` of {found.sop.sop}: "
+                                 + (did_you_mean(step, entries) if entries else "it has none"))
+            found = found.sops[entries[step]]
+        return found
 
     def stored(self) -> bytes:
         """The bytes that the journal stores; the order of steps is kept, since rank depends on it."""

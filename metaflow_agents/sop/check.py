@@ -32,7 +32,6 @@ from metaflow_agents.sop.checks.tests import check_tests
 from metaflow_agents.sop.checks.together import check_together
 from metaflow_agents.sop.checks.values import check_values
 from metaflow_agents.sop.functions import located, unfollowed
-from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import Reading, read_sop
 
 
@@ -97,7 +96,7 @@ def check(source: str | Path | Reading, *, start: Path | None = None,
     if loaded is None:
         file = reading.problems[0].file if reading.problems else str(source)
         return CheckReport(file, _sorted(reading.problems, file), None, None)
-    context = Context(loaded, strategies, tuple(python_folders(loaded.folder)), reading=reading.problems,
+    context = Context(loaded, strategies, reading=reading.problems,
                       models=models or {}, missing=missing, tools=tools)
     bounds = _checked(context)
     problems = _sorted((*reading.problems, *dict.fromkeys(_all_problems(context))), loaded.entry)
@@ -116,7 +115,7 @@ def _checked(c: Context) -> Bounds | None:
     """Runs all groups. The order matters: names first, since what is misspelt is told once; use last."""
     bounds = {}
     for name, loaded in c.loaded.inner.items():
-        c.inner[name] = Context(loaded, c.strategies, tuple(python_folders(loaded.folder)), reading=c.reading, models=c.models,
+        c.inner[name] = Context(loaded, c.strategies, reading=c.reading, models=c.models,
                                 missing=c.missing, tools=c.tools)
         bounds[name] = _checked(c.inner[name])
     check_names(c)

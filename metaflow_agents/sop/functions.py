@@ -8,14 +8,13 @@ from typing import Any
 
 from metaflow_agents.modules import Shadowed, locate, locate_file, sources_of
 from metaflow_agents.schema.sop import SOP
-from metaflow_agents.sop.library import python_folders
 from metaflow_agents.sop.load import LoadedSOP
 from metaflow_agents.sop.targets import FORM
 
 
 def located(loaded: LoadedSOP) -> dict[str, str]:
     """`module:function` (of a SOP that is a step: `SOP/module:function`) → its file; what is not found is left out."""
-    folders = python_folders(loaded.folder)
+    folders = loaded.folders.python
     found = {spec: file for spec in dict.fromkeys(_named(loaded.program.sop)) if (file := _file(spec, folders)) is not None}
     for name, inner in loaded.inner.items():
         found |= {f"{name}/{spec}": file for spec, file in located(inner).items()}
@@ -24,7 +23,7 @@ def located(loaded: LoadedSOP) -> dict[str, str]:
 
 def unfollowed(loaded: LoadedSOP) -> tuple[str, ...]:
     """What of the Python that a SOP names, and of what that imports, no reading of files can follow: `--from` does not see it."""
-    folders = python_folders(loaded.folder)
+    folders = loaded.folders.python
     found = dict.fromkeys(one for spec in _named(loaded.program.sop) for one in sources_of(spec, folders).unfollowed)
     for name, inner in loaded.inner.items():
         found |= dict.fromkeys(f"in {name}, {one}" for one in unfollowed(inner))

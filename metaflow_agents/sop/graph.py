@@ -58,23 +58,6 @@ def outputs_of(sop: SOP) -> tuple[str, ...]:
     return tuple(name for name in sop.artifacts if name in made and name not in read)
 
 
-def _leading_to(edges: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-    """Node → all other nodes from which a path leads to it; `edges`: node → those from which an edge does.
-
-    In plain sets: networkx's own `ancestors` takes ten times as long, and a large SOP waits for it before it starts.
-    """
-    found = {}
-    for node in edges:
-        seen: set[str] = set()
-        open_ends = [node]
-        while open_ends:
-            fresh = set(edges[open_ends.pop()]) - seen
-            seen |= fresh
-            open_ends.extend(fresh)
-        found[node] = frozenset(seen - {node})
-    return found
-
-
 class SOPGraph:
     """Static order of a SOP's steps. Built once; all questions are answered from sets computed at first use."""
 

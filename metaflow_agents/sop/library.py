@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from metaflow_agents.errors import SOPNotFound, did_you_mean
 from metaflow_agents.sop.reading import MAX_BYTES
@@ -80,9 +81,18 @@ def find_sop(name: str | Path, start: Path) -> Path:
     raise SOPNotFound(f"no SOP `{written}`: looked in {looked}; {did_you_mean(Path(written).stem, existing)}")
 
 
-def find_role(name: str, sop_folder: Path, *, shipped: bool = True) -> Path | None:
-    """`roles/NAME.yaml` beside the SOP, in its project, or (where `shipped`) in the package; None where there is none."""
-    return role_in(name, role_folders(sop_folder, shipped=shipped))
+class SOPFile(NamedTuple):
+    """A SOP's file: where it lies, its bytes (one more than a file may have, where it is too large), and its folders."""
+
+    path: Path
+    data: bytes
+    folders: Folders
+
+
+def sop_file(name: str | Path, start: Path) -> SOPFile:
+    """The file that `find_sop` finds. Raises SOPNotFound, also where it can't be read."""
+    path = find_sop(name, start)
+    return SOPFile(path, read_bytes(path), Folders(path.parent))
 
 
 def role_in(name: str, folders: Iterable[Path]) -> Path | None:
@@ -92,49 +102,55 @@ def role_in(name: str, folders: Iterable[Path]) -> Path | None:
     return next((file for folder in folders for file in _spellings(folder, name) if file.is_file()), None)
 
 
-def role_folders(sop_folder: Path, *, shipped: bool = True) -> list[Path]:
-    """The folders in which role files of a SOP are looked for, in order."""
-    package = [shipped_folder("roles")] if shipped else []
-    sop_folder = sop_folder.resolve()
-    above = [] if _open_to_all(sop_folder.parent) else [sop_folder.parent / "roles"]
-    return _distinct([sop_folder / "roles", *above, *(project / "roles" for project in _project(sop_folder)), *package])
+class Folders:
+    """The folders in which what a SOP names is looked for, in order. `sop`: the one in which its file lies."""
 
+    def __init__(self, sop_folder: Path) -> None:
+        self.sop = sop_folder.resolve()
 
-def role_names(sop_folder: Path) -> list[str]:
-    """The roles that have a file."""
-    return list(dict.fromkeys(file.stem for folder in role_folders(sop_folder) for file in _yaml_files(folder)))
+    @cached_property
+    def roles(self) -> list[Path]:
+        """Those of role files."""
+        return _distinct([*self.own_roles, shipped_folder("roles")])
 
+    @cached_property
+    def own_roles(self) -> list[Path]:
+        """The same without the package's."""
+        above = [] if _open_to_all(self.sop.parent) else [self.sop.parent / "roles"]
+        return _distinct([self.sop / "roles", *above, *(project / "roles" for project in self._project)])
 
-def sop_folders(sop_folder: Path) -> list[Path]:
-    """The folders in which a SOP's templates and schema files are looked for, in order. The package is none of them, but for its
-    own SOPs: a file that the author has yet to write must not be found among files that the author never saw.
-    """
-    return _distinct([sop_folder.resolve(), *(project / "sops" for project in _project(sop_folder))])
+    @property
+    def role_names(self) -> list[str]:
+        """The roles that have a file."""
+        return list(dict.fromkeys(file.stem for folder in self.roles for file in _yaml_files(folder)))
 
+    @cached_property
+    def files(self) -> list[Path]:
+        """Those of templates and schema files. The package is none of them, but for its own SOPs: a file that the author has yet
+        to write must not be found among files that the author never saw.
+        """
+        return _distinct([self.sop, *(project / "sops" for project in self._project)])
 
-def roots(sop_folder: Path) -> list[Path]:
-    """The folders, links resolved, in one of which every file that a SOP names has to lie: a link in a project that somebody
-    else wrote must not lead to files of the user's, whose text would go into prompts.
-    """
-    sop_folder = sop_folder.resolve()
-    package = [shipped_folder(kind).resolve() for kind in ("roles", "sops")]
-    above = sop_folder.parent / "roles"         # as it stands: where it is a link itself, what it leads to is outside
-    return list(dict.fromkeys((sop_folder, above, *_project(sop_folder), *package)))
+    @cached_property
+    def roots(self) -> list[Path]:
+        """Those, links resolved, in one of which every file that a SOP names has to lie: a link in a project that somebody else
+        wrote must not lead to files of the user's, whose text would go into prompts.
+        """
+        package = [shipped_folder(kind).resolve() for kind in ("roles", "sops")]
+        above = self.sop.parent / "roles"       # as it stands: where it is a link itself, what it leads to is outside
+        return list(dict.fromkeys((self.sop, above, *self._project, *package)))
 
+    @cached_property
+    def python(self) -> list[Path]:
+        """Those of the Python that a SOP names, for a check and for a run alike. None for a SOP of the package: what it names is
+        installed with it.
+        """
+        return [] if self.sop == shipped_folder("sops").resolve() else _distinct((self.sop, *self._project))
 
-def python_folders(sop_folder: Path) -> list[Path]:
-    """The folders in which the Python that a SOP names is looked for, in order, by a check and by a run alike.
-
-    None for a SOP of the package: what it names is installed with it.
-    """
-    if sop_folder.resolve() == shipped_folder("sops").resolve():
-        return []
-    return _distinct((sop_folder.resolve(), *_project(sop_folder)))
-
-
-def _project(sop_folder: Path) -> list[Path]:
-    project = project_of(sop_folder)
-    return [] if project is None else [project]
+    @cached_property
+    def _project(self) -> list[Path]:
+        project = project_of(self.sop)
+        return [] if project is None else [project]
 
 
 def find_beside(name: str, folders: Iterable[Path]) -> Path | None:

@@ -25,7 +25,6 @@ from metaflow_agents.sop import resource_files as attached
 from metaflow_agents.sop.document import Document
 from metaflow_agents.sop.places import Overlay, Places
 from metaflow_agents.sop.plans import with_graphs
-from metaflow_agents.sop.reading import read_yaml
 from metaflow_agents.sop.resource_files import MAX_PROBLEMS
 from metaflow_agents.sop.shape_errors import keys_of, problems_of, unknown_key
 
@@ -42,10 +41,15 @@ class LoadedSOP:
     program: Program
     sources: dict[str, str]
     entry: str
-    folder: Path
+    folders: library.Folders
     places: Places
     inner: dict[str, LoadedSOP] = field(default_factory=dict)
     """What a step writes as `sop:` → that SOP."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder in which its file lies."""
+        return self.folders.sop
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +78,20 @@ def read_sop(name_or_path: str | Path, *, start: Path | None = None, text: bytes
     file, as an editor holds it before it is saved; all other files are read where they lie.
     """
     start = start or Path.cwd()
-    path = library.find_sop(name_or_path, start)
-    return _Loading(path, start, text=text).reading()
+    file = library.sop_file(name_or_path, start)
+    return _Loading(file if text is None else file._replace(data=text), start).reading()
 
 
 class _Loading:
     """One loading: what was read so far, and what was wrong."""
 
-    def __init__(self, path: Path, start: Path, above: tuple[Path, ...] = (), text: bytes | None = None) -> None:
-        self.start, self.folder = start, path.parent
-        self.above = (*above, path.resolve())
-        self.files = attached.ResourceFiles(start)
+    def __init__(self, file: library.SOPFile, start: Path, above: tuple[Path, ...] = ()) -> None:
+        self.start, self.folders = start, file.folders
+        self.above = (*above, file.path)
+        self.files = attached.ResourceFiles(start, self.folders.roots)
         self.problems = self.files.problems
-        text = library.read_bytes(path) if text is None else text
-        self.entry = self.files.shown(path)
-        self.document = read_yaml(text, self.entry)
-        self.files.add(self.document)
-        self.role_folders = library.role_folders(self.folder)
-        self.own_role_folders = library.role_folders(self.folder, shipped=False)
-        self.sop_folders = library.sop_folders(self.folder)
-        self.files.roots = library.roots(self.folder)
+        self.document = self.files.parsed(file.path, file.data)
+        self.entry = self.document.file
         self.overlays: list[Overlay] = []
         self.role_files: dict[str, tuple[Path, Document]] = {}
 
@@ -101,8 +99,8 @@ class _Loading:
         if not isinstance(self.document.data, dict):
             return self._ended(None)
         merged = self._merged(self.document.data)
-        schemas = attached.schemas(merged, self.document, self.files, self.overlays, self.sop_folders)
-        documents = attached.documents(merged, self.document, self.files, self.sop_folders)
+        schemas = attached.schemas(merged, self.document, self.files, self.overlays, self.folders.files)
+        documents = attached.documents(merged, self.document, self.files, self.folders.files)
         places = Places(self.document, tuple(self.overlays))
         templates = attached.Templates(self.files, places)
         self._templates(merged, templates)
@@ -115,7 +113,7 @@ class _Loading:
         program = Program(sop=sop, schemas=schemas, templates=templates.texts, **({"documents": documents} if documents else {}),
                           **({"sops": {name: one.program for name, one in inner.items()}} if inner else {}))
         sources = {name: text for one in inner.values() for name, text in one.sources.items()}
-        return self._ended(LoadedSOP(program, {**self.files.sources, **sources}, self.entry, self.folder, places, inner))
+        return self._ended(LoadedSOP(program, {**self.files.sources, **sources}, self.entry, self.folders, places, inner))
 
     def _inner(self, sop: SOP, places: Places) -> dict[str, LoadedSOP]:
         """The SOPs that steps are, made whole likewise, with the problems of their files. None is a step of itself."""
@@ -125,17 +123,17 @@ class _Loading:
                 continue
             spot = places.at(("steps", name, "sop"))
             try:
-                path = library.find_sop(step.sop, self.folder)
+                file = library.sop_file(step.sop, self.folders.sop)
             except SOPNotFound as error:
                 self.problems.append(Problem("sop-not-found", str(error), "write the name of a SOP beside this one", *spot))
                 continue
-            if path.resolve() in self.above:
-                circle = [*self.above[self.above.index(path.resolve()):], path.resolve()]
+            if file.path in self.above:
+                circle = [*self.above[self.above.index(file.path):], file.path]
                 self.problems.append(Problem(
                     "sop-recursion", f"a SOP is a step of itself: {' → '.join(one.stem for one in circle)}",
                     "let a `foreach` or a step with `rounds` do what repeats", *spot))
                 continue
-            reading = _Loading(path, self.start, self.above).reading()
+            reading = _Loading(file, self.start, self.above).reading()
             self.problems += reading.problems
             if reading.loaded is not None:
                 found[step.sop] = reading.loaded
@@ -168,7 +166,7 @@ class _Loading:
     def _find_role(self, name: str, value: dict[str, Any]) -> None:
         if not names.is_name(name):
             return
-        file = library.role_in(name, self.own_role_folders if "profile" in value else self.role_folders)
+        file = library.role_in(name, self.folders.own_roles if "profile" in value else self.folders.roles)
         if file is not None:
             document = self.files.yaml(file)
             if document is not None and isinstance(document.data, dict):
@@ -177,7 +175,7 @@ class _Loading:
                 self._role_name(name, document)
         elif not {"profile", "goal", "prompt"} & set(value):
             self.problems.append(names.role_not_found(
-                name, library.role_names(self.folder), self.document.file, self.document.key_at("roles", name)))
+                name, self.folders.role_names, self.document.file, self.document.key_at("roles", name)))
 
     def _role_name(self, name: str, document: Document) -> None:
         written = document.data.get("role", name)
@@ -205,18 +203,18 @@ class _Loading:
             if isinstance(role, dict) and isinstance(role.get("prompt"), str):
                 inline = not (name in self.role_files and "prompt" in self.role_files[name][1].data
                               and not self.document.has("roles", name, "prompt"))
-                first = self.folder if inline else self.role_files[name][0].parent
-                folders = [first, *self.own_role_folders]
+                first = self.folders.sop if inline else self.role_files[name][0].parent
+                folders = [first, *self.folders.own_roles]
                 templates.read(role["prompt"], ("roles", name, "prompt"), folders)
         for name, artifact in artifacts.items() if isinstance(artifacts, dict) else ():
             if isinstance(artifact, dict) and isinstance(artifact.get("render"), str):
-                templates.read(artifact["render"], ("artifacts", name, "render"), self.sop_folders)
+                templates.read(artifact["render"], ("artifacts", name, "render"), self.folders.files)
         steps = merged.get("steps")
         for name, step in steps.items() if isinstance(steps, dict) else ():
             for strategy, prompt, file in _strategy_prompts(step):
-                templates.read(file, ("steps", name, "strategy", strategy, "prompts", prompt), self.sop_folders)
+                templates.read(file, ("steps", name, "strategy", strategy, "prompts", prompt), self.folders.files)
             if isinstance(step, dict) and isinstance(step.get("task"), str):
-                templates.named_in(step["task"], ("steps", name, "task"), self.sop_folders)
+                templates.named_in(step["task"], ("steps", name, "task"), self.folders.files)
 
     def _validated(self, merged: dict[str, Any], places: Places) -> SOP | None:
         """The SOP as a value; None where its structure does not hold, with a problem for each reason."""

@@ -63,13 +63,11 @@ _BLANK = re.compile(r"(?:[ \t\r\n]|(?<=[\s.])#[^\r\n]*+)*+")
 def read_yaml(data: bytes, file: str, limits: ReadingLimits = USUAL) -> Document:
     """What a YAML file of one mapping says. Never raises for what stands in the file: see `Document.problems`."""
     text, refused = _decoded(data, file, limits.size)
-    if refused:
-        return Document(file, text, None, None, refused)
     composing = _Composing(file, text, limits)
-    composing.run()
-    if composing.fatal or composing.root is None:
-        return Document(file, text, None, None, composing.problems)
-    return Document(file, text, composing.root, composing.root.data, composing.problems)
+    if not refused:
+        composing.run()
+    root = None if composing.fatal else composing.root
+    return Document(file, text, root, None if root is None else root.data, refused or composing.problems)
 
 
 def _decoded(data: bytes, file: str, most: int) -> tuple[str, list[Problem]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,14 @@ SCHEMA_ENDINGS = (".yaml", ".yml", ".json")
 
 
 class ResourceFiles:
-    """The files read so far: their texts by shown name, and their problems. Each is read once."""
+    """The files read so far: their texts by shown name, and their problems. Each is read once. `roots`: the folders that a
+    SOP's files may lie in, links resolved.
+    """
 
-    def __init__(self, start: Path) -> None:
-        self.start = start.resolve()
+    def __init__(self, start: Path, roots: Sequence[Path]) -> None:
+        self.start, self.roots = start.resolve(), roots
         self.sources: dict[str, str] = {}
         self.problems: list[Problem] = []
-        self.roots: list[Path] = []
-        """The folders that a SOP's files may lie in, links resolved; none: any."""
         self._documents: dict[Path, Document | None] = {}
 
     @property
@@ -52,27 +53,25 @@ class ResourceFiles:
         """That there is no such file, and each path where it was looked for."""
         return f"there is no {what} `{name}`: looked for {', '.join(f'`{self.shown(folder / name)}`' for folder in folders)}"
 
-    def add(self, document: Document) -> None:
-        """Takes in a document that was read."""
+    def parsed(self, file: Path, data: bytes, parse: Callable[[bytes, str], Document] = read_yaml) -> Document:
+        """What a file of these bytes says."""
+        document = parse(data, self.shown(file))
         self.sources[document.file] = document.text
         self.problems += document.problems
+        return document
 
     def yaml(self, file: Path) -> Document | None:
         """A YAML file's document, read once; None (with a problem) where it can't be read."""
         if file not in self._documents:
             data = self._bytes(file)
-            self._documents[file] = None if data is None else read_yaml(data, self.shown(file))
-            if (document := self._documents[file]) is not None:
-                self.add(document)
+            self._documents[file] = None if data is None else self.parsed(file, data)
         return self._documents[file]
 
     def description(self, file: Path) -> Document | None:
         """The description of a service, read once; None (with a problem) where it can't be read."""
         if file not in self._documents:
             data = self._bytes(file, DESCRIPTIONS.size)
-            self._documents[file] = None if data is None else read_description(data, self.shown(file))
-            if (document := self._documents[file]) is not None:
-                self.add(document)
+            self._documents[file] = None if data is None else self.parsed(file, data, read_description)
         return self._documents[file]
 
     def text(self, file: Path) -> str | None:
@@ -96,7 +95,7 @@ class ResourceFiles:
 
     def _bytes(self, file: Path, most: int = MAX_BYTES) -> bytes | None:
         real = file.resolve()
-        if self.roots and not any(real.is_relative_to(root) for root in self.roots):
+        if not any(real.is_relative_to(root) for root in self.roots):
             self.problems.append(Problem("file-outside", "the file, or a folder above it, is a link that leads out of the SOP's "
                                          "project: what it says would reach the model",
                                          "put a copy of the file in its place, if you mean it",

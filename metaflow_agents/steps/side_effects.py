@@ -11,8 +11,7 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.schema.event import Observed
 from metaflow_agents.schema.keys import parse_activation
-from metaflow_agents.schema.model import digest
-from metaflow_agents.schema.payload import held, pack
+from metaflow_agents.schema.payload import held, stored
 
 
 class Observations:
@@ -32,7 +31,6 @@ class Observations:
         started = loop.time()
         value = await look()
         payload, blobs = held(value)
-        packed = pack(payload)
-        name = digest(packed)
-        await self._bus.publish(Observed(key=key, payload=name, seconds=loop.time() - started), blobs={**blobs, name: packed})
+        observed = Observed(key=key, payload=stored(payload, blobs), seconds=loop.time() - started)
+        await self._bus.publish(observed, blobs=blobs)
         return value

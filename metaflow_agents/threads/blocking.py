@@ -32,7 +32,10 @@ async def to_the_end(future: asyncio.Future[T], stop: Callable[[], None] | None 
         return future.result()
     if not future.cancelled():
         future.exception()              # seen: the cancellation is what goes on
-    raise cancelled
+    try:
+        raise cancelled
+    finally:
+        del cancelled                   # it holds this frame by its traceback
 
 
 def carried(work: Callable[[], T]) -> Callable[[], T]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -62,6 +62,7 @@ class BuiltIn(ABC, Generic[A]):
         """Do it."""
 
 
+@cache
 def parameters_of(takes: type[Arguments]) -> dict[str, Any]:
     """The JSON Schema of arguments as roles are told it."""
     return _plain(takes.model_json_schema())

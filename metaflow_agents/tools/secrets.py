@@ -11,6 +11,9 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from metaflow_agents.errors import NotHere, UsageError
+from metaflow_agents.schema.sop import SOP
+from metaflow_agents.settings import Settings
+from metaflow_agents.terminal import printing
 
 _NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ESCAPE = re.compile("%[0-9A-F]{2}")
@@ -83,6 +86,14 @@ class Secrets:
             longest_first = sorted(self._spelled, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         return self._pattern
+
+
+def secrets_of(sop: SOP, settings: Settings) -> Secrets:
+    """The secrets of a SOP, in the environment of this process, which prints none of them from now on."""
+    found = Secrets(sop.secrets, settings.variable)
+    if sop.secrets:
+        printing.redact(tuple(sop.secrets), found.masked)
+    return found
 
 
 def every_text(value: Any, change: Callable[[str], str]) -> Any:

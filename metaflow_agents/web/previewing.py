@@ -10,8 +10,9 @@ from typing import Any
 
 from metaflow_agents.api.preview import Rehearsed, rehearse
 from metaflow_agents.errors import SOPInvalid, UsageError
-from metaflow_agents.runtime.prepare import check
-from metaflow_agents.runtime.prepared import Choices, Prepared, ready
+from metaflow_agents.runtime.checking import check
+from metaflow_agents.runtime.prepare import ready
+from metaflow_agents.runtime.prepared import Choices, Prepared
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.minimal_example import SmallestUnknown, smallest
 from metaflow_agents.schema.program import Program
@@ -29,8 +30,8 @@ _SAMPLE = "a sample, since no path was given\n"
 
 def previewed(reading: Reading, step: str, values: tuple[Mapping[str, Any], Mapping[str, Any]], site: Site) -> dict[str, Any]:
     """{sent: [{key, role, tokens, parts, messages, tools}], more, stood_in}: `MOST` of a step's activations, how many more
-    there are, and the inputs for which a stand-in was taken. `values`: inputs (of a file or a folder its path, or path → text), and
-    artifacts that stand in for work.
+    there are, and the inputs for which a stand-in was taken. `values`: inputs (of a file or a folder its path, or path → text),
+    and artifacts that stand in for work.
 
     Raises SOPInvalid, UsageError.
     """

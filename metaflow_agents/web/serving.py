@@ -38,15 +38,15 @@ def serve(workspace: Path, where: tuple[str, Sequence[int]], page: str, *, brows
     if host not in ("127.0.0.1", "localhost", "::1"):
         told(f"  it listens on {host}: who reaches it sees what is sent, which is not encrypted")
     site.sessions.announce = lambda token: told(f"  for another browser: {address(token)}")
-    if browser:
-        Thread(target=webbrowser.open, args=(first,), daemon=True).start()
-    site.uploads.sweep()
-    Thread(target=site.listing.update, daemon=True).start()         # who opens the page finds the rows made
-    server = _Server(site, uvicorn.Config(
-        application(site), log_config=None, access_log=False, server_header=False, date_header=False, lifespan="off", ws="none",
-        http="h11", loop="asyncio", timeout_graceful_shutdown=1, h11_max_incomplete_event_size=64 << 10))
     with suppress(KeyboardInterrupt):
-        server.run(sockets=[listening])
+        if browser:
+            Thread(target=webbrowser.open, args=(first,), daemon=True).start()
+        site.uploads.sweep()
+        Thread(target=site.listing.update, daemon=True).start()     # who opens the page finds the rows made
+        _Server(site, uvicorn.Config(
+            application(site), log_config=None, access_log=False, server_header=False, date_header=False, proxy_headers=False,
+            lifespan="off", ws="none", http="h11", loop="asyncio", timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=64 << 10)).run(sockets=[listening])
     return 0
 
 

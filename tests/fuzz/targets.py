@@ -181,7 +181,7 @@ def sop(text: str) -> None:
     """A SOP that is checked."""
     from tempfile import TemporaryDirectory
 
-    from metaflow_agents.runtime.prepare import check
+    from metaflow_agents.runtime.checking import check
 
     with TemporaryDirectory(prefix="fuzz-") as folder:
         path = Path(folder) / "it.yaml"

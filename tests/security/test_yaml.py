@@ -41,7 +41,7 @@ from pathlib import Path
 import metaflow_agents.api.run, metaflow_agents.models.dry, metaflow_agents.engine.scheduler
 from metaflow_agents.views.page import Page
 from metaflow_agents.errors import MetaflowError
-from metaflow_agents.runtime.prepare import check
+from metaflow_agents.runtime.checking import check
 from metaflow_agents.views.checked import report_lines
 
 heard = []

@@ -15,7 +15,8 @@ async def article(request: Any) -> Any:
     said = "\n".join(str(message["content"]) for message in request.messages)
     second = "too long" in said or "Tea in short" in said
     if request.step == "write":
-        return "# Tea in short\n\nTea is a drink.\n" if second else "# Tea\n\nTea is a drink, and there is much to say about it.\n"
+        first = "# Tea\n\nTea is a drink, and there is much to say about it.\n"
+        return "# Tea in short\n\nTea is a drink.\n" if second else first
     return {"ok": second, "faults": [] if second else ["too long: one line will do"]}
 
 
@@ -27,5 +28,5 @@ async def letter(request: Any) -> str:
 
 async def pass_gate(step: str) -> None:
     """Waits until the gate of the step is open: it is shut while a file `STEP.shut` is there."""
-    while (GATES / f"{step}.shut").exists():
+    while (GATES / f"{step}.shut").exists():          # noqa: ASYNC110 - another process opens it
         await asyncio.sleep(0.02)

@@ -18,8 +18,9 @@ from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
 from metaflow_agents.models.registry import Given
 from metaflow_agents.prompts import MISSING, analyse_expression
-from metaflow_agents.runtime.prepare import checked
-from metaflow_agents.runtime.prepared import Choices, ready
+from metaflow_agents.runtime.checking import checked
+from metaflow_agents.runtime.prepare import ready
+from metaflow_agents.runtime.prepared import Choices
 from metaflow_agents.schema.binary import jsonable
 from metaflow_agents.schema.case import Case
 from metaflow_agents.schema.role import model_for_role

@@ -89,11 +89,6 @@ class Lineage:
         return any(name in one.attributes or name in one.extra for one in self.classes)
 
     @property
-    def is_enum(self) -> bool:
-        """Whether it is an enumeration."""
-        return any(name in _ENUMS for name in self.outside)
-
-    @property
     def names(self) -> set[str]:
         """All attributes that the repository gives it."""
         found: set[str] = set()

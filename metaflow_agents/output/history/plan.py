@@ -55,15 +55,29 @@ def is_commit(event: Raw) -> bool:
     return event["kind"] == "documented" or (event["kind"] == "resumed" and bool(event.get("changes")))
 
 
-class CommitFold:
-    """What the commits so far amount to. Knows the versions, so that values can be read through it.
+class _Versions:
+    """Artifact → the digests of its versions."""
 
-    `held`: artifact → path → digest, as the last commit has it.
-    """
+    def __init__(self) -> None:
+        self.made: dict[str, list[str]] = {}
+
+    def version(self, artifact: str) -> int:
+        """Number of its latest version; 0 where there is none."""
+        return len(self.made.get(artifact, ()))
+
+    def payload(self, artifact: str, version: int | None = None) -> str | None:
+        """Digest of a version's payload (by default the latest); None where there is none."""
+        found = self.made.get(artifact, [])
+        number = len(found) if version is None else version
+        return found[number - 1] if 0 < number <= len(found) else None
+
+
+class CommitFold:
+    """What the commits so far amount to. `held`: artifact → path → digest, as the last commit has it."""
 
     def __init__(self, blob: Callable[[str], bytes]) -> None:
-        self._blob, self._values = blob, Values(blob, self)
-        self._versions: dict[str, list[str]] = {}
+        self.versions = _Versions()
+        self._blob, self._values = blob, Values(blob, self.versions)
         self._firings: dict[str, StepFiring] = {}
         self.held: dict[str, Mapping[str, str]] = {}
         self._run = self._entry = ""
@@ -72,16 +86,6 @@ class CommitFold:
         """One more event, of any kind; the commit that it becomes."""
         take: Callable[[int, Raw], Commit | None] | None = getattr(self, f"on_{event['kind']}", None)
         return None if take is None else take(seq, event)
-
-    def version(self, artifact: str) -> int:
-        """Number of its latest version; 0 where there is none."""
-        return len(self._versions.get(artifact, ()))
-
-    def payload(self, artifact: str, version: int | None = None) -> str | None:
-        """Digest of a version's payload (by default the latest); None where there is none."""
-        found = self._versions.get(artifact, [])
-        number = len(found) if version is None else version
-        return found[number - 1] if 0 < number <= len(found) else None
 
     def on_run_opened(self, _: int, event: Raw) -> None:
         """The program with which files are rendered, and the run's name."""
@@ -94,7 +98,7 @@ class CommitFold:
         if not changes:
             return None
         self._take_program(event)
-        artifacts = [name for name in self._program.sop.artifacts if self.version(name)]
+        artifacts = [name for name in self._program.sop.artifacts if self.versions.version(name)]
         gone = {path for name in self.held.keys() - set(artifacts) for path in self.held.pop(name)}
         written, deleted, notes = self._changed(artifacts)
         return Commit(seq, event["at"], wording.PERSON, wording.changed(changes, notes, seq),
@@ -115,7 +119,7 @@ class CommitFold:
         """Versions exist from here on: those that were given, or those of a firing."""
         versions = event.get("versions", ())
         for version in versions:
-            self._versions.setdefault(version["artifact"], []).append(version["payload"])
+            self.versions.made.setdefault(version["artifact"], []).append(version["payload"])
         firing = None if event.get("firing") is None else self._firings.pop(event["firing"])
         if not is_commit(event):
             return None
@@ -132,14 +136,14 @@ class CommitFold:
 
     def on_documented(self, seq: int, event: Raw) -> Commit:
         """A version has other documents from here on."""
-        self._versions[event["artifact"]][event["number"] - 1] = event["payload"]
+        self.versions.made[event["artifact"]][event["number"] - 1] = event["payload"]
         written, deleted, notes = self._changed([event["artifact"]])
         name = f"{event['artifact']}@{event['number']}"
         return Commit(seq, event["at"], wording.PERSON, wording.documented(name, notes, seq), written, deleted)
 
     def _take_program(self, event: Raw) -> None:
         self._program = _program(self._blob(event["compiled"]))
-        self._tree = Tree(self._program, self._values, self, self._run)
+        self._tree = Tree(self._program, self._values, self.versions, self._run)
 
     def _changed(self, artifacts: Sequence[str]) -> tuple[dict[str, Leaf], frozenset[str], list[str]]:
         """What the latest versions of these artifacts change: files written, paths deleted, and what has to be said."""
@@ -151,7 +155,7 @@ class CommitFold:
                 continue                                    # an input: what was given is not what the run made
             before = self.held.get(name, {})
             try:
-                held, changed = self._tree.changes(name, self.payload(name) or "", before)
+                held, changed = self._tree.changes(name, self.versions.payload(name) or "", before)
             except ExpressionError as error:                # the folder could not be written either, and the run stopped there
                 notes.append(f"Its file is not written: {error}")
                 continue

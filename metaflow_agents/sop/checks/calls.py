@@ -39,7 +39,7 @@ def check_python_model(c: Context, where: Place, written: str) -> None:
     target = written.removeprefix("python:")
     file, _, function = target.rpartition(":")
     if file.endswith(".py"):
-        found = locate_file(file, c.folders)
+        found = locate_file(file, c.loaded.folders.python)
         if found is None:
             c.say("call-module", where, f"there is no file `{file}`", "write its path from the SOP's folder")
         else:
@@ -58,7 +58,8 @@ def _function(c: Context, where: Place, written: str, *, what: str = "function",
         c.say("call-form", where, f"`{prefix}{written}` names no {what}", f"write `{prefix}package.module:{what}`")
         return None
     module, _, function = written.partition(":")
-    return _named(c, where, prefix + written, function, lambda: targets.read_module(module, c.folders), module, what)
+    folders = c.loaded.folders.python
+    return _named(c, where, prefix + written, function, lambda: targets.read_module(module, folders), module, what)
 
 
 def _named(c: Context, where: Place, written: str, function: str, read: targets.Reader, module: str,

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 from metaflow_agents.errors import Problem
@@ -48,8 +47,6 @@ class Context:
 
     loaded: LoadedSOP
     strategies: Mapping[str, type[StrategySpec]]
-    folders: tuple[Path, ...]
-    """Where the user's Python modules are looked for, before `sys.path`."""
     reading: tuple[Problem, ...] = ()
     """What was found while the files were read."""
     models: Mapping[str, str | EndpointModel] = field(default_factory=dict)

@@ -92,7 +92,7 @@ def _text(c: Context, where: Place, model: str, *, named: bool = True) -> None:
 
 def _recording(c: Context, where: Place, written: str) -> None:
     """A recording that is a file has to be there; whether there is a run of a name, only its workspace knows."""
-    if written.endswith((".jsonl", ".db")) and locate_file(written, c.folders) is None:
+    if written.endswith((".jsonl", ".db")) and locate_file(written, c.loaded.folders.python) is None:
         c.say("recording-not-found", where, f"there is no recording `{written}`", "write its path from the SOP's folder; "
               "`sop export RUN --recording FILE` makes one")
 

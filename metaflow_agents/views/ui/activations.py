@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from metaflow_agents.schema.keys import (
@@ -106,6 +107,7 @@ class Timeline:
         self._makers: dict[tuple[str, str], list[str]] = {}         # (place, artifact) → firing of each version
         self._open: dict[str, Bar] = {}                             # calls, tools and questions under way, by key
         self._sorted: list[Row] | None = None
+        self._lanes: dict[tuple[str, str], dict[str, int]] | None = None
 
     def take(self, seq: int, event: Raw) -> None:
         """One more event."""
@@ -132,6 +134,23 @@ class Timeline:
     def changed_since(self, seq: int) -> list[Row]:
         """The rows that an event behind number `seq` changed, and that are the last."""
         return [row for row in self.rows.values() if row.changed > seq]
+
+    def neighbours(self, row: Row) -> tuple[str | None, str | None]:
+        """The activations of the same step that began before a row and after it."""
+        if self._lanes is None:
+            self._lanes = {}
+            for one in self.ordered():
+                lane = self._lanes.setdefault((one.place, one.path), {})
+                lane[one.key] = len(lane)
+        lane = self._lanes[row.place, row.path]
+        keys, at = [*lane], lane[row.key]
+        return keys[at - 1] if at else None, keys[at + 1] if at + 1 < len(keys) else None
+
+    def attempts(self, row: Row) -> list[str]:
+        """The attempts at a row's item, as far as they have begun."""
+        slot = row.key.rpartition("~")[0]
+        keys = (f"{slot}~{number}" for number in range(len(row.firing.rows)))
+        return list(takewhile(self.rows.__contains__, keys))
 
     # -- rows
 
@@ -162,7 +181,7 @@ class Timeline:
             at = at if before is None or before.ended is None else before.ended
         row = self.rows[whole] = Row(whole, place, firing.path, key, at, firing)
         firing.rows.append(row)
-        self._sorted = None
+        self._sorted = self._lanes = None
         return row
 
     def _firing(self, place: str, step: str, round_: int) -> Firing:
@@ -177,7 +196,7 @@ class Timeline:
         row.ended, row.state, row.asked, row.seconds = self.now, state, 0, seconds
         if row.own.item is not None and seconds and row.own.attempt == 0:
             row.began = max(row.firing.fired, min(row.began, self.now - seconds))
-            self._sorted = None
+            self._sorted = self._lanes = None
         for bar in row.bars:
             if bar.ended is None:
                 bar.ended, bar.state = self.now, "lost" if bar.kind != "question" else "done"

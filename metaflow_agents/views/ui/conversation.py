@@ -71,16 +71,14 @@ class Conversations:
         said = self._read(row)
         turns, more = self._turns(row, said, offset)
         calls = said.calls
-        neighbours = [one.key for one in self._index.timeline.ordered() if one.path == row.path and one.place == row.place]
-        at = neighbours.index(key)
+        before, after = self._index.timeline.neighbours(row)
         return {
             "key": key, "step": row.path, "round": row.own.round, "item": row.own.item and line(row.own.item),
             "attempt": row.own.attempt, "role": row.role or self._index.lines.roles.get(row.path, ""),
             "model": calls[0].asked["model"] if calls else "", "does": self._does(row),
-            "attempts": [other.key for other in row.firing.rows if other.own.slot == row.own.slot],
+            "attempts": self._index.timeline.attempts(row),
             "read": dict(row.firing.read), "inside": row.place,
-            "previous": neighbours[at - 1] if at else None,
-            "next": neighbours[at + 1] if at + 1 < len(neighbours) else None,
+            "previous": before, "next": after,
             "began": round(row.began, 3), "ended": self._ended(row, alive=alive),
             "total": len(calls), "offset": offset, "more": more, "turns": turns, "acts": self._acts(said) if not offset else [],
             "thoughts": thoughts([call.key for call in calls], said.observed, self._value) if not offset else []}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.output.history.plan import KINDS, Commit, CommitFold
+from metaflow_agents.schema.payload import Data, Files, unpack
 from metaflow_agents.views.ui.texts import clean, line
 
 COMMITS = 100
@@ -71,26 +72,24 @@ class FileHistory:
     def tree(self, journal: RawJournal, who: Callable[[str, int], str]) -> dict[str, Any]:
         """The files as they are after the last commit. `who`: artifact and version → who made it."""
         held = {path: (artifact, digest) for artifact, paths in self._fold.held.items() for path, digest in paths.items()}
+        parts = {artifact: self._parts(journal, artifact) for artifact in self._fold.held}
         found = []
         for number, path in enumerate(sorted(held)[:_FILES]):
             artifact, digest = held[path]
             versions = self._versions.get(path, [])
-            several = len(self._fold.held[artifact]) > 1 or path in self._stored(journal, artifact)
             found.append({
-                "path": path, "told": line(path), "artifact": artifact, "number": self._fold.version(artifact),
-                "part": path if several else None, "bytes": _size(journal, digest) if number < _SIZED else None,
+                "path": path, "told": line(path), "artifact": artifact, "number": self._fold.versions.version(artifact),
+                "part": path if path in parts[artifact] else None, "bytes": _size(journal, digest) if number < _SIZED else None,
                 "changes": len(versions),
                 "versions": [{"artifact": name, "number": version, "seq": seq, "by": who(name, version)}
                              for name, version, seq in versions[:-_VERSIONS - 1:-1]]})
         return {"tree": found, "total": len(held)}
 
-    def _stored(self, journal: RawJournal, artifact: str) -> Mapping[str, str]:
-        """The files of an artifact that is a set of them; empty for one that is written into one file."""
-        from metaflow_agents.schema.payload import Files, unpack
-
-        payload = self._fold.payload(artifact)
+    def _parts(self, journal: RawJournal, artifact: str) -> Collection[str]:
+        """The files that are asked for by their paths: those of a set of files, and documents made of a text."""
+        payload = self._fold.versions.payload(artifact)
         held = None if payload is None else unpack(journal.blob(payload))
-        return held.files if isinstance(held, Files) else {}
+        return held.files if isinstance(held, Files) else held.documents if isinstance(held, Data) else ()
 
     def commits(self, ids: Mapping[int, str], offset: int = 0, path: str = "") -> dict[str, Any]:
         """The commits, the latest first; with `path` those that change that file. `ids`: event → the commit's id in git."""

@@ -110,6 +110,9 @@ class _Words:
     def row(self, seq: int, event: dict[str, Any]) -> dict[str, Any]:
         minute = event_log.minute(event, self._read_by, lambda digest: read(self._journal.blob(digest)), self._commands)
         where, own = unwrapped(event)
-        key = own.get("activation") or own.get("key") or ""
-        return {"seq": seq, "at": minute.at, "kind": minute.kind, "place": line(minute.who), "text": line(minute.what, _TEXT),
-                "key": f"{where}/{key}" if where and own.get("activation") else key}
+        key = own.get("activation") or own.get("firing") or own.get("key") or (
+            f"{own['step']}@{own['round']}" if own["kind"] == "fired" else "")
+        inside = f"{where}/" if where and "key" not in own else ""
+        who = "" if key and key.partition("@")[0] in minute.who else f"{minute.who}: "
+        return {"seq": seq, "at": minute.at, "kind": minute.kind, "place": f"{inside}{key}" if key else "",
+                "text": line(who + minute.what, _TEXT)}

@@ -55,7 +55,11 @@ def _inline(state: StateCore) -> None:
     """
     until = monotonic() + _SECONDS
     for token in state.tokens:
-        if token.type == "inline" and len(token.content) <= _LONGEST_PARAGRAPH and monotonic() < until:
+        if token.type != "inline":
+            continue
+        if len(token.content) > _LONGEST_PARAGRAPH or monotonic() > until:
+            token.children = [token.copy(type="text", children=None)]
+        else:
             token.children = []
             state.md.inline.parse(token.content, state.md, state.env, token.children)
 
@@ -74,8 +78,8 @@ class _Tree:
             self._take(token)
 
     def _take(self, token: Token) -> None:
-        if token.type == "inline" and token.children is not None:
-            self.take(token.children)
+        if token.type == "inline":
+            self.take(token.children or ())
         elif token.nesting == 1:
             self._begin(token)
         elif token.nesting == -1:

@@ -93,8 +93,13 @@ def _closing(text: str, tag: str, after: int) -> int:
 
 def parts_told(text: str, digest: str, path: str, read: Mapping[str, int]) -> list[dict[str, Any]]:
     """The parts of a clean text as pages show them. `read`: artifact → version that the activation works from."""
-    return [{"kind": part.kind, "name": part.name, "shown": part.shown,
-             "tokens": tokens_of(len(text[part.start:part.end].encode())),
-             **({"version": read[part.name]} if part.kind == "artifact" and read.get(part.name) else {}),
-             "text": cut(text[part.start:part.end].removesuffix("\n"), digest, f"{path}@{part.start}-{part.end}")}
-            for part in prompt_parts(text)]
+    return [_told(part, text[part.start:part.end].removesuffix("\n"), digest, path, read) for part in prompt_parts(text)]
+
+
+def _told(part: PromptPart, text: str, digest: str, path: str, read: Mapping[str, int]) -> dict[str, Any]:
+    start = part.start + len(text) - len(text.lstrip("\n"))         # the empty lines around what stands below a heading
+    text = text.strip("\n")
+    version = read.get(part.name) if part.kind == "artifact" else None
+    return {"kind": part.kind, "name": part.name, "shown": part.shown, "tokens": tokens_of(len(text.encode())),
+            **({"version": version} if version else {}),
+            "text": cut(text, digest, f"{path}@{start}-{start + len(text)}")}

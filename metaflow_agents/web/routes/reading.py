@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from metaflow_agents.errors import JournalError, UsageError, did_you_mean
-from metaflow_agents.journal.journal import Journal
-from metaflow_agents.journal.places import journal_path
+from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.output.history.standing import commit_ids
 from metaflow_agents.settings import Settings
-from metaflow_agents.views.audit import audited, record_told
+from metaflow_agents.views.ui.audits import audit_page
 from metaflow_agents.views.ui.compare import compared
+from metaflow_agents.views.ui.costs import costs_told
 from metaflow_agents.views.ui.diffs import difference
 from metaflow_agents.views.ui.log import MOST as LOG_LINES
 from metaflow_agents.views.ui.log import Section, log_page
@@ -25,7 +23,6 @@ from metaflow_agents.views.ui.wholes import whole_text
 from metaflow_agents.web.asked import Asked, get
 from metaflow_agents.web.indexed import ReadRun
 
-_RECORDS = 300                      # of an audit, in one answer
 _REPEATED = 2_000                   # calls of a run whose prompts are compared with each other
 
 
@@ -116,35 +113,17 @@ def log(asked: Asked) -> dict[str, Any]:
 
 
 def costs(asked: Asked) -> dict[str, Any]:
-    """`sop show --costs --json`; `repeated` is null in a run of very many calls."""
+    """As `sop show --costs --json`, the most expensive of each dimension; `repeated` is null in a run of very many calls."""
     with _read(asked) as run:
-        found = run.index.costs(run.journal)
-        few = found.total.calls <= _REPEATED
-        return {"run": run.run.name, **found.as_json(), "repeated": round(run.run.told.repeated(), 4) if few else None}
+        found = costs_told(run.index.costs(run.journal))
+        few = found["total"]["calls"] <= _REPEATED
+        return {"run": run.run.name, **found, "repeated": round(run.run.told.repeated(), 4) if few else None}
 
 
 def audit(asked: Asked) -> dict[str, Any]:
     """The records, the latest first, `offset` of them further back; what is wrong with them."""
-    offset = asked.number("offset", 0)
-    with Journal.read(journal_path(asked.site.workspace, asked.text("run"))) as journal, asked.run():
-        records, found, headed = audited(journal, Settings.read().heads)
-
-        def words(digest: str) -> Any:
-            try:
-                return json.loads(journal.blob(digest))
-            except JournalError:
-                return {"text": "(what was said is altered)"}
-
-        latest = records[::-1][offset:offset + _RECORDS]
-        return {"total": len(records), "faults": [line(fault) for fault in found.faults], "head": headed,
-                "records": [_record(seq, event, words) for seq, event in latest]}
-
-
-def _record(seq: int, event: Any, words: Any) -> dict[str, Any]:
-    told = event.model_dump(mode="json", exclude_defaults=True) | {"kind": event.kind}
-    named = [name for name in ("role", "tool", "action", "verdict", "rule", "untrusted", "by") if told.get(name)]
-    return {"seq": seq, "at": event.at, "kind": event.kind, "key": event.key, "told": line(record_told(told, words), 1_000),
-            **{name: line(told[name]) for name in named}}
+    with asked.run() as run:
+        return audit_page(run.journal.path, Settings.read().heads, asked.number("offset", 0))
 
 
 def compare(asked: Asked) -> dict[str, Any]:

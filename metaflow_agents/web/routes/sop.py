@@ -9,7 +9,7 @@ from typing import Any
 
 from metaflow_agents.cli.told import hide_secrets
 from metaflow_agents.errors import UsageError
-from metaflow_agents.runtime.prepare import check
+from metaflow_agents.runtime.checking import check
 from metaflow_agents.settings import Settings
 from metaflow_agents.sop import library
 from metaflow_agents.sop.configuration import read_configuration
@@ -56,7 +56,7 @@ def _checked(asked: Asked, reading: Reading, text: str) -> dict[str, Any]:
         program = reading.loaded.program if reading.loaded is not None else None
         document = read_yaml(_bytes(text), report.file)
         return {**checked_json(report, reading.loaded),
-                "outline": {**outline(document, program), "known_roles": library.role_names(folder)}}
+                "outline": {**outline(document, program), "known_roles": library.Folders(folder).role_names}}
 
 
 def edited(asked: Asked) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def completed(asked: Asked) -> dict[str, Any]:
     """What may stand at the cursor."""
     path, text = _path(asked), _text(asked)
     folder = path.parent
-    known = Known(tuple(library.role_names(folder)),
+    known = Known(tuple(library.Folders(folder).role_names),
                   tuple(name.rpartition(".")[0] for name in library.file_names([folder], (".yaml", ".yml"))
                         if ".schema" not in name and name != path.name),
                   tuple(read_configuration(Settings.read().configuration).configuration.models))

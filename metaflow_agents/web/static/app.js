@@ -3,7 +3,7 @@
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact-htm.js";
 import api from "./api.js";
 import { onKey, setTeller, shortcuts, singleKeys, useShortcuts, useTitle } from "./hooks.js";
-import { Button, Dialog, Empty, Loading, Problem } from "./parts.js";
+import { Button, Dialog, Empty, Loading, Problem, Tick } from "./parts.js";
 import { go, href, parseRoute } from "./router.js";
 
 const PAGES = {
@@ -51,8 +51,7 @@ function Help({ onClose }) {
   return html`<${Dialog} title="Keyboard" onClose=${onClose}>
     <dl class="keys">${shown.map(({ keys, told }) => html`<div key=${keys}><dt>${keys.split(" ").map((key) => html`<kbd key=${key}>${key}
       </kbd> `)}</dt><dd>${told}</dd></div>`)}</dl>
-    <label class="check"><input type="checkbox" checked=${on} onChange=${(event) => { singleKeys.on = event.target.checked; setOn(singleKeys.on); }} />
-      <span>Single keys act as shortcuts</span></label>
+    <${Tick} on=${on} onTick=${(value) => { singleKeys.on = value; setOn(singleKeys.on); }}>Single keys act as shortcuts<//>
     <p class="told">Tab, arrows, Enter and Escape work everywhere, also without them.</p><//>`;
 }
 

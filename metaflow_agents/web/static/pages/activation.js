@@ -3,7 +3,7 @@
 /** {outer, step, round, item, attempt} of a row or a conversation; `outer` are the names of the activations around it. */
 export function named({ key, step, round, item, attempt }) {
   const parts = segments(key);
-  const outer = parts.slice(0, -1).map((part) => part.replace(/~\d+$/, "").replace("@1", "").replace("@", " "));
+  const outer = parts.slice(0, -1).map((part) => part.replace(/^([^@]+)@(\d+)(\[.*\])?~\d+$/s, (_, name, times, own = "") => `${name}${times > 1 ? ` ${times}` : ""}${own ? ` ${own}` : ""}`));
   const tried = attempt ?? Number(/~(\d+)$/.exec(parts[parts.length - 1] || "")?.[1] || 0);
   return { outer, step: step.split("/").at(-1), round, item: item ?? null, attempt: tried };
 }

@@ -64,7 +64,7 @@ export class Conversation {
 function readable(turn) {
   const answer = textOf(turn.answer);
   const value = turn.answer?.cut || answer.includes("\n") ? undefined : parsed(answer);
-  return { ...turn, answer: value === undefined ? turn.answer : JSON.stringify(value, null, 2), tools: turn.tools.map((tool) => ({ ...tool, arguments: listed(tool.arguments) })) };
+  return { ...turn, answer: value === undefined ? turn.answer : harmless(JSON.stringify(value, null, 2)), tools: turn.tools.map((tool) => ({ ...tool, arguments: listed(tool.arguments) })) };
 }
 
 /** {"path": "a.py", "text": "x\ny"} as lines of `path: a.py`, in which a text keeps its own lines. */
@@ -72,10 +72,15 @@ function listed(given) {
   const value = given?.cut ? undefined : parsed(textOf(given));
   if (!value || Array.isArray(value)) return given;
   const told = (one) => (typeof one !== "string" ? JSON.stringify(one) : one.includes("\n") ? `\n${one}` : one);
-  return Object.entries(value).map(([name, one]) => `${name}: ${told(one)}`).join("\n");
+  return harmless(Object.entries(value).map(([name, one]) => `${name}: ${told(one)}`).join("\n"));
 }
 
-/** The object or list that a text is as JSON; undefined where it is none. */
+// What JSON writes as \u001b would act once it is read: controls, and letters that hide or turn the direction of writing. The server
+// shows them as signs; so does this.
+const HIDING = /(?![\t\n])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0d\u{e0100}-\u{e01ef}]/gu;
+const harmless = (text) => text.replace(HIDING, (letter) => (letter < " " ? String.fromCharCode(0x2400 + letter.charCodeAt(0)) : "\ufffd"));
+
+/** The object or list that a text is as JSON, undefined where it is none. */
 function parsed(text) {
   try {
     return /^\s*[{[]/.test(text) ? JSON.parse(text) : undefined;

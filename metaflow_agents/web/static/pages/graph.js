@@ -8,6 +8,8 @@ const STEP = 1.25;                      // of the zoom
 const [LEAST, MOST] = [0.2, 2.5];
 const NAMES_ONLY = 0.72;                // below this a box shows its name alone, in letters that can be read
 const LINE = 17;
+const LETTERS = 11;                     // pixels of a name, at least: a graph that would need smaller ones is scrolled
+const room = ({ name, w, h }) => Math.min((w - 8) / (0.62 * name.length), h * 0.55);      // the largest letters that a box has room for
 
 /**
  * `graph`: {width, height, nodes, edges}; `states`: Map of a node's id → {hue, sign, share: [done, failed] | null, stack, label};
@@ -18,7 +20,9 @@ export function Graph({ graph, states, selected, onSelect, label, children }) {
   const size = useSize(frame);
   const [zoom, setZoom] = useState(null);                     // null: as large as fits
   const fit = size.width ? Math.min(1.1, (size.width - 4) / graph.width, (size.height - 4) / graph.height) : 1;
-  const scale = zoom ?? Math.max(fit, 0.25);
+  const steps = graph.nodes.filter(({ id }) => id.startsWith("step:"));
+  const readable = Math.min(1, Math.max(0.3, ...steps.map((node) => LETTERS / room(node))));
+  const scale = zoom ?? Math.max(fit, readable);
   const focused = useRef("");
   const by = useLatest((factor) => setZoom(Math.min(MOST, Math.max(LEAST, scale * factor))));
   useShortcuts([
@@ -36,7 +40,11 @@ export function Graph({ graph, states, selected, onSelect, label, children }) {
     if (x < box.scrollLeft || x > box.scrollLeft + box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
     if (y < box.scrollTop || y > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
   }, [selected, scale, size.width > 0]);
-  const entry = graph.nodes.some(({ id }) => id === selected) ? selected : graph.nodes.find(({ id }) => id.startsWith("step:"))?.id;
+  const entry = graph.nodes.some(({ id }) => id === selected) ? selected : steps[0]?.id;
+  useLayoutEffect(() => {                                     // a graph that is scrolled begins at its first step
+    if (size.width && steps[0]) frame.current.scrollLeft = (steps[0].x + steps[0].w / 2) * scale - size.width / 2;
+  }, [size.width > 0]);
+  const live = ({ from, to }) => !states || [from, to].every((id) => !["idle", "never"].includes(states.get(id)?.hue));       // both have fired
   const move = (event) => {
     const way = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
     const node = graph.nodes.find(({ id }) => id === focused.current);
@@ -57,7 +65,7 @@ export function Graph({ graph, states, selected, onSelect, label, children }) {
           <path class=${`arrow ${kind}`} d="M0 0.5L8 4L0 7.5z" /></marker>`)}</defs>
         <g>${graph.edges.map((edge, at) => {
           const near = selected && (edge.from === selected || edge.to === selected);
-          return html`<path key=${at} class=${`edge ${edge.kind} ${edge.back ? "back" : ""} ${near ? "near" : ""}`} d=${edge.d} marker-end=${`url(#arrow-${near ? "near" : edge.back ? "back" : ""})`} />`;
+          return html`<path key=${at} class=${`edge ${edge.kind} ${edge.back ? "back" : ""} ${near ? "near" : ""} ${live(edge) ? "" : "pale"}`} d=${edge.d} marker-end=${`url(#arrow-${near ? "near" : edge.back ? "back" : ""})`} />`;
         })}</g>
         ${graph.nodes.map((node) => html`
           <${Node} key=${node.id} node=${node} state=${states?.get(node.id)} selected=${node.id === selected} entry=${node.id === entry} scale=${scale}
@@ -76,7 +84,7 @@ function Node({ node, state, selected, entry, scale, onFocus, onSelect }) {
   const sign = state?.sign;
   const far = scale < NAMES_ONLY;
   const lines = far ? [node.name] : node.lines;
-  const size = far ? Math.min(11.5 / scale, (w - 6) / (0.6 * node.name.length), h * 0.55) : 12;
+  const size = far ? Math.min((LETTERS + 0.5) / scale, room(node)) : 12;
   const grown = far ? Math.min(2, 0.8 / scale) : 1;           // the sign stays readable, too
   const badge = sign ? (sign.length * 6.6 + 12) * grown : 0;
   const round = step ? 6 : h / 2;

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
 import { announce, useLoad, useRows, useTitle } from "../hooks.js";
-import { Button, Loading, Problem, plural } from "../parts.js";
+import { Button, Loading, Problem, Tick, plural } from "../parts.js";
 import { href } from "../router.js";
 import { Question, afterAnswer, idOf } from "./question.js";
 
@@ -71,8 +71,7 @@ function Many({ api, many, marked, open, setChosen, onDone }) {
   };
   const whole = marked.length === many.length;
   return html`<section class="panel many" aria-label="Answer many at once">
-    <label class="check"><input type="checkbox" checked=${whole} onChange=${() => setChosen(whole ? [] : many.map(idOf))} /><span>
-      ${marked.length ? `${marked.length} of ${many.length} marked` : `Mark all ${many.length}`}</span></label>
+    <${Tick} on=${whole} onTick=${() => setChosen(whole ? [] : many.map(idOf))}>${marked.length ? `${marked.length} of ${many.length} marked` : `Mark all ${many.length}`}<//>
     <input type="text" aria-label="Reason for all" placeholder="Reason, passed on" value=${reason} onInput=${(event) => setReason(event.target.value)} />
     <${Button} kind="primary" disabled=${!marked.length} run=${() => answer("yes")}>Allow ${marked.length || ""}<//>
     <${Button} kind="danger" disabled=${!marked.length} run=${() => answer("no")}>Deny ${marked.length || ""}<//>

@@ -4,6 +4,8 @@ import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
 import { announce, useLoad, useRows, useTitle } from "../hooks.js";
 import { Button, Choice, Confirm, Empty, Loading, Problem, Search, Time, count, plural } from "../parts.js";
 import { altered, go, href } from "../router.js";
+import { textOf } from "./conversation_find.js";
+import { Passage } from "./conversation_text.js";
 
 const PAGE = 50;
 
@@ -47,11 +49,7 @@ export default function Memory({ api, route }) {
   </div>`;
 }
 
-const LONG = 420;
-
 function Row({ row, chosen, toggle, onForget }) {
-  const [open, setOpen] = useState(false);
-  const long = row.text.length > LONG;
   return html`<li class=${`memory-row panel ${chosen ? "chosen" : ""}`} data-row>
     <div class="memory-head"><label class="check"><input type="checkbox" checked=${chosen} onChange=${() => toggle(row.key)} /><span class="hidden">Choose memory ${row.key}</span></label>
       <span class=${`memory-kind is-${row.kind}`}>${row.kind}</span><b>${row.role}</b>
@@ -59,8 +57,7 @@ function Row({ row, chosen, toggle, onForget }) {
       <span class="quiet"><${Time} at=${row.at} /></span>${row.importance === null || row.importance === undefined ? null : html`<span class="quiet num">importance ${row.importance}</span>`}
       ${row.over === "run" ? html`<span class="pill">of that run alone</span>` : null}${row.untrusted ? html`<span class="pill waiting">from outside: ${row.untrusted}</span>` : null}
       <span class="memory-end"><code class="quieter">${row.key}</code><${Button} kind="small" label=${`Forget memory ${row.key}`} run=${onForget}>Forget…<//></span></div>
-    <div class="pre memory-text">${long && !open ? `${row.text.slice(0, LONG).trimEnd()} …` : row.text}</div>
-    ${long ? html`<button type="button" class="button small fold" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>${open ? "Show less" : `Show all ${count(row.text.length)} characters`}</button>` : null}
+    <div class="memory-text"><${Passage} id=${row.key} text=${row.text} kind="prose" /></div>
     ${row.cites?.length ? html`<p class="quiet">rests on ${row.cites.map((key, number) => html`${number ? ", " : ""}<code key=${key}>${key}</code>`)}</p>` : null}</li>`;
 }
 
@@ -68,7 +65,7 @@ function Forget({ asking, total, forget, onClose }) {
   const { row, ...body } = asking;
   const number = body.keys?.length ?? total ?? 0;
   return html`<${Confirm} title=${body.role ? `Forget all of ${body.role}` : `Forget ${plural(number, "memory", "memories")}`} act="Forget" danger run=${() => forget(body, number)} onClose=${onClose}>
-    ${row ? html`<blockquote class="pre memory-quote">${row.text.slice(0, 300)}${row.text.length > 300 ? " …" : ""}</blockquote>` : null}
+    ${row ? html`<blockquote class="pre memory-quote">${textOf(row.text).slice(0, 300)}</blockquote>` : null}
     <p>${body.role ? html`All that <b>${body.role}</b> remembers is deleted for good.` : number === 1 ? "It is deleted for good." : "They are deleted for good."} Journals of runs keep what was said in them.</p>
     <p class="quiet">On the command line: <code>sop memory forget ${body.role ? `--role ${body.role}` : body.keys.length > 3 ? "KEY…" : body.keys.join(" ")}</code></p><//>`;
 }

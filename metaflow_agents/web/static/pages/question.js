@@ -2,7 +2,7 @@
 
 import { html, useState } from "../vendor/preact-htm.js";
 import { announce } from "../hooks.js";
-import { Button, Field, Time } from "../parts.js";
+import { Button, Choice, Entry, Tick, Time } from "../parts.js";
 import { href } from "../router.js";
 
 export const idOf = ({ run, number }) => `${run} ${number}`;
@@ -19,63 +19,53 @@ export async function afterAnswer(api, question, open, resume) {
 }
 
 const ASKS = { text: "asks", choice: "asks to choose", approve: "asks for approval", action: "wants to act", effect: "asks whether it has happened" };
+const SCOPES = [["once", "this once"], ["run", "equal actions of this run"], ["rule", "all that the rule covers"]];
 
 export function Question({ api, question, open, onDone, marked, onMark, here }) {
   const [error, setError] = useState(null);
   const [resume, setResume] = useState(true);
+  const { run, number, kind, text, action, rule, untrusted, why, cut, assumption, step } = question;
   const send = async (answer, more = {}) => {
     setError(null);
     try {
-      await api.answer({ run: question.run, number: question.number, answer, ...more });
+      await api.answer({ run, number, answer, ...more });
       announce("Answered.");
       await afterAnswer(api, question, open, resume);
     } catch (problem) {
-      setError(problem);
-      return;
+      return setError(problem);
     }
-    await onDone(question);
+    return onDone(question);
   };
-  const Form = { action: Decide, approve: Decide, choice: Choose, effect: Effect }[question.kind] || Say;
-  const who = question.role || question.step || "A step";
-  return html`<article class=${`panel question ${question.given ? "given" : ""}`} data-row aria-label=${`Question ${question.number} of ${question.run}`}>
+  const Form = { action: Decide, approve: Decide, choice: Choose, effect: Happened }[kind] || Say;
+  const who = question.role || step || "A step";
+  const told = (label, words) => (words ? html`<p class="told">${label} ${words}</p>` : null);
+  return html`<article class="panel question" data-row aria-label=${`Question ${number} of ${run}`}>
     <header class="question-head">
-      ${marked !== undefined ? html`
-        <input type="checkbox" aria-label=${`Mark question ${question.number} of ${question.run}`} checked=${marked} onChange=${onMark} />` : null}
-      <div><strong>${who}</strong> ${ASKS[question.kind] || "asks"}
-        ${here ? "" : html` in <a href=${href("run", { run: question.run, key: question.key, view: "conversation" })}>${question.run}
-        </a>`}
-        <span class="quieter"> · question ${question.number}
-          ${question.step && question.step !== who ? ` · ${question.step}` : ""} · <${Time} at=${question.at} /></span></div>
-    </header>
+      ${marked === undefined ? null : html`<input type="checkbox" aria-label=${`Mark question ${number} of ${run}`} checked=${marked} onChange=${onMark} />`}
+      <div><strong>${who}</strong> ${ASKS[kind] || "asks"}${here ? "" : html` in <a href=${href("run", { run, key: question.key, view: "conversation" })}>${run}</a>`}
+        <span class="quieter"> · question ${number}${step && step !== who ? ` · ${step}` : ""} · <${Time} at=${question.at} /></span></div></header>
     <div class="question-body stack">
-      ${question.action ? html`<pre class="action" tabIndex="0" aria-label="The action"><code>${question.action}</code></pre>` : null}
-      ${question.text && question.text !== question.action ? html`<p class="pre">${question.text}</p>` : null}
+      ${action ? html`<pre class="action" tabIndex="0" role="region" aria-label="The action"><code>${action}</code></pre>` : null}
+      ${text && text !== action ? html`<p class="pre">${text}</p>` : null}
       <${Arguments} given=${question.arguments} />
-      ${question.cut ? html`<p class="told">This is not all of it: <code>sop inbox ${question.run} ${question.number}
-        </code> shows the whole.</p>` : null}
-      ${question.assumption ? html`<p class="told">Where nobody answers it assumes: ${question.assumption}</p>` : null}
-      ${question.why ? html`<p class="told">Asked anew: ${question.why}</p>` : null}
-      ${question.rule ? html`<p class="told">By the rule <code>${question.rule}</code></p>` : null}
-      ${question.untrusted ? html`<p class="outside"><strong>Read from outside:</strong> ${question.untrusted}</p>` : null}
+      ${told("Asked anew:", why)}${told("Where nobody answers it assumes:", assumption)}${told("By the rule:", rule && html`<code>${rule}</code>`)}
+      ${cut ? told("This is not all of it:", html`<code>sop inbox ${run} ${number}</code>`) : null}
+      ${untrusted ? html`<p class="outside"><strong>Read from outside:</strong> ${untrusted}</p>` : null}
       ${question.given ? html`<p class="quiet">Answered. The run takes it in as soon as it goes on.</p>` : html`
         <${Form} question=${question} send=${send} />
         ${error ? html`<p class="complaint" role="alert">${error.message}</p>` : null}
-        <div class="spread"><label class="check quiet">
-          <input type="checkbox" checked=${resume} onChange=${(event) => setResume(event.target.checked)} />
-          <span>Resume the run if it has stopped to wait</span></label>
-          <${Ways} ways=${question.ways} /></div>`}
+        <div class="spread"><${Tick} class="quiet" on=${resume} onTick=${setResume}>Resume the run if it has stopped to wait<//>
+          <${Folded} title="On the command line" lines=${question.ways} /></div>`}
     </div></article>`;
 }
 
+const Folded = ({ title, lines }) => (lines?.length ? html`<details class="cli"><summary>${title}</summary>${lines.map((line) => html`<code key=${line} class="pre">${line}</code>`)}</details>` : null);
+
 function Arguments({ given }) {
   const names = Object.keys(given || {});
-  if (!names.length) return null;
-  return html`<dl class="arguments">${names.map((name) => html`<div key=${name}><dt>${name}</dt><dd class="pre mono">
-    ${typeof given[name] === "string" ? given[name] : JSON.stringify(given[name], null, 1)}</dd></div>`)}</dl>`;
+  return names.length ? html`<dl class="arguments">${names.map((name) => html`
+    <div key=${name}><dt>${name}</dt><dd class="pre mono">${typeof given[name] === "string" ? given[name] : JSON.stringify(given[name], null, 1)}</dd></div>`)}</dl>` : null;
 }
-
-const Ways = ({ ways }) => (ways?.length ? html`<details class="cli"><summary>On the command line</summary>${ways.map((way) => html`
-  <code key=${way} class="pre">${way}</code>`)}</details>` : null);
 
 /** Yes or no; for an action also how far it holds, and other arguments. */
 function Decide({ question, send }) {
@@ -85,68 +75,49 @@ function Decide({ question, send }) {
   const [wrong, setWrong] = useState("");
   const action = question.kind === "action";
   const [yes, no] = action ? ["Allow", "Deny"] : ["Approve", "Reject"];
-  const say = (verdict) => {
-    const answer = { verdict };
-    if (verdict === "yes" && changed !== null) {
-      try {
-        answer.arguments = JSON.parse(changed);
-      } catch (error) {
-        setWrong(`This is no JSON: ${error.message}`);
-        return undefined;
-      }
+  const allow = () => {
+    const answer = { verdict: "yes" };
+    try {
+      if (changed !== null) answer.arguments = JSON.parse(changed);
+    } catch (error) {
+      return setWrong(`This is no JSON: ${error.message}`);
     }
     setWrong("");
-    return send(answer, { reason, ...(action && verdict === "yes" && scope !== "once" ? { for: scope } : {}) });
+    return send(answer, { reason, ...(scope === "once" ? {} : { for: scope }) });
   };
   return html`<div class="stack">
-    ${action && changed !== null ? html`<${Field} label="Arguments instead" error=${wrong}>${({ id, describedBy, invalid }) => html`
-      <textarea id=${id} class="mono" rows="6" aria-describedby=${describedBy} aria-invalid=${invalid} value=${changed} onInput=${(event) => setChanged(event.target.value)}>
-        </textarea>`}<//>` : null}
-    <${Field} label="Reason" told="Optional; passed to whoever asked.">${({ id, describedBy }) => html`
-      <input type="text" id=${id} aria-describedby=${describedBy} value=${reason} onInput=${(event) => setReason(event.target.value)} />`}
-      <//>
-    <div class="row">
-      <${Button} kind="primary" run=${() => say("yes")}>${yes}<//><${Button} kind="danger" run=${() => say("no")}>${no}<//>
-      ${action ? html`<label class="inline-label">for <select value=${scope} onChange=${(event) => setScope(event.target.value)}>
-          <option value="once">this once</option><option value="run">equal actions of this run</option>
-            <option value="rule">all that the rule covers</option></select></label>
-        <${Button} kind="bare" run=${() => setChanged(changed === null ? JSON.stringify(question.arguments, null, 2) : null)}>
-          ${changed === null ? "Change the arguments" : "Leave the arguments"}<//>` : null}
+    ${changed === null ? null : html`<${Entry} label="Arguments instead" error=${wrong} mono lines="6" value=${changed} onText=${setChanged} />`}
+    <${Entry} label="Reason" told="Optional; passed to whoever asked." value=${reason} onText=${setReason} />
+    <div class="row"><${Button} kind="primary" run=${allow}>${yes}<//><${Button} kind="danger" run=${() => send({ verdict: "no" }, { reason })}>${no}<//>
+      ${action ? html`<${Choice} label="for" value=${scope} onChoose=${setScope} options=${SCOPES} />
+        <${Button} kind="bare" run=${() => setChanged(changed === null ? JSON.stringify(question.arguments, null, 2) : null)}>${changed === null ? "Change the arguments" : "Leave the arguments"}<//>` : null}
     </div></div>`;
 }
 
 function Choose({ question, send }) {
   const [choice, setChoice] = useState(question.default || "");
   return html`<form class="stack" onSubmit=${(event) => { event.preventDefault(); if (choice) send({ text: choice }); }}>
-    <fieldset class="choices"><legend class="hidden">Choices</legend>${question.choices.map((one) => html`
-      <label class="check" key=${one}>
-        <input type="radio" name=${`choice-${idOf(question)}`} value=${one} checked=${choice === one} onChange=${() => setChoice(one)} />
-        <span>${one}${one === question.default ? html` <span class="quieter">(offered)</span>` : null}</span></label>`)}</fieldset>
+    <fieldset class="choices"><legend class="hidden">Choices</legend>${question.choices.map((one) => html`<label class="check" key=${one}>
+      <input type="radio" name=${`choice-${idOf(question)}`} checked=${choice === one} onChange=${() => setChoice(one)} /><span>${one}${one === question.default ? " (offered)" : ""}</span></label>`)}</fieldset>
     <div><${Button} kind="primary" disabled=${!choice} run=${() => send({ text: choice })}>Answer<//></div></form>`;
 }
 
 function Say({ question, send }) {
   const [text, setText] = useState("");
-  return html`<form class="stack" onSubmit=${(event) => { event.preventDefault(); send({ text }); }}>
-    <${Field} label="Answer" told=${question.answer_schema ? `Wanted: ${question.wants || "JSON that fits the schema below"}` : ""}>
-      ${({ id, describedBy }) => html`
-      <textarea id=${id} rows="3" aria-describedby=${describedBy} value=${text} onInput=${(event) => setText(event.target.value)}
-        onKeyDown=${(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send({ text }); }}></textarea>`}<//>
-    ${question.answer_schema ? html`<details class="cli"><summary>Schema</summary><code class="pre">
-      ${JSON.stringify(question.answer_schema, null, 2)}</code></details>` : null}
-    <div class="row"><${Button} kind="primary" disabled=${!text.trim()} run=${() => send({ text })}>Answer<//>
-      <span class="told">Ctrl+Enter sends it</span></div></form>`;
+  const { answer_schema: schema, wants } = question;
+  return html`<div class="stack">
+    <${Entry} label="Answer" told=${schema ? `Wanted: ${wants}` : ""} lines="3" value=${text} onText=${setText}
+      onKeyDown=${(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send({ text }); }} />
+    <${Folded} title="Schema" lines=${schema ? [JSON.stringify(schema, null, 2)] : []} />
+    <div class="row"><${Button} kind="primary" disabled=${!text.trim()} run=${() => send({ text })}>Answer<//><span class="told">Ctrl+Enter sends it</span></div></div>`;
 }
 
 /** Whether an effect that a crash cut off has happened: yes (a step needs what it gave), or no. */
-function Effect({ question, send }) {
+function Happened({ question, send }) {
   const [text, setText] = useState("");
-  const needs = question.needs_result ?? !question.role;
+  const needs = question.needs_result;
   return html`<div class="stack">
-    <${Field} label=${needs ? "What it gave, if it has happened" : "Reason"} told=${needs ? `The step goes on with this. Wanted: ${question.wants || "any text"}` : "Optional; passed to the role."}>
-      ${({ id, describedBy }) => html`
-      <textarea id=${id} rows="2" aria-describedby=${describedBy} value=${text} onInput=${(event) => setText(event.target.value)}>
-        </textarea>`}<//>
+    <${Entry} label=${needs ? "What it gave, if it has happened" : "Reason"} told=${needs ? `The step goes on with this. Wanted: ${question.wants}` : "Optional; passed to the role."} lines="2" value=${text} onText=${setText} />
     <div class="row"><${Button} kind="primary" run=${() => send({ verdict: "yes" }, { reason: text })}>It has happened<//>
       <${Button} run=${() => send({ verdict: "no" }, { reason: needs ? "" : text })}>It has not<//></div></div>`;
 }

@@ -29,7 +29,8 @@ function stateOf(node, steps) {
   const items = step.items;
   const sign = items ? `${items.done}/${items.of}${items.failed ? ` ✕${items.failed}` : ""}` : step.fired > 1 ? `×${step.fired}` : "";
   const words = [node.name, step.state, step.fired > 1 ? `round ${step.fired}` : "", items ? `${items.done} of ${plural(items.of, "item")} done${items.failed ? `, ${items.failed} failed` : ""}` : "", step.told];
-  return { hue: hue(step.state), state: step.state, sign, share: items && items.of ? [items.done / items.of, items.failed / items.of] : null, stack: !!items, label: words.filter(Boolean).join(", ") };
+  const colour = step.state === "waiting" && !step.fired && !step.asks ? "idle" : hue(step.state);      // its turn has not come
+  return { hue: colour, sign, share: items && items.of ? [items.done / items.of, items.failed / items.of] : null, stack: !!items, label: words.filter(Boolean).join(", ") };
 }
 
 /** The state at an event of the past, by `seq` of the address: {seq, at, set, playing, play}. null of `at`: now. */
@@ -117,7 +118,7 @@ function Detail({ run, overview, steps, chosen, graph, select, past }) {
         ${step.maker_of?.length ? html`
           <a class="button small" href=${href("run", { run, view: "artifacts", key: chosen.step, name: step.maker_of.at(-1).split("@")[0], version: step.maker_of.at(-1).split("@")[1] })}>
           ${step.maker_of.at(-1)}</a>` : null}</span></div>
-    <p class="pre two-lines" title=${step.told}>${step.told || " "}</p>
+    ${step.told ? html`<p class="pre two-lines" title=${step.told}>${step.told}</p>` : null}
     <p class="facts-line quiet"><span class="fact">${step.fired ? plural(step.fired, "firing") : "never fired"}</span>${items ? html`
       <span class="fact">${items.done} of ${plural(items.of, "item")}${items.failed ? `, ${items.failed} failed` : ""}
       ${items.running ? `, ${items.running} running` : ""}</span>` : null}

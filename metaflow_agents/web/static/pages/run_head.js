@@ -2,17 +2,17 @@
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { announce, useNow } from "../hooks.js";
-import { Button, Confirm, Copy, Dialog, Field, Menu, Meter, State, Time, duration, plural } from "../parts.js";
+import { Button, Confirm, Copy, Dialog, Entry, Menu, Meter, State, Tick, Time, duration, plural } from "../parts.js";
 import { go, href, parseKey } from "../router.js";
+
+const BAD = ["failed", "failure", "stopped", "endpoint", "killed", "damaged"];
 
 export function Head({ overview, api, reload, selected }) {
   const [asked, setAsked] = useState("");
   const [error, setError] = useState(null);
   const [stopping, setStopping] = useState(false);
   useEffect(() => setStopping(false), [overview.state]);
-  const now = useNow(overview.state === "running");
-  const { run, sop, file, state, reason, began, seconds, progress, caps, can, forked_from: parent, questions, models, sandbox } = overview;
-  const passed = seconds + (state === "running" ? Math.max(0, now - overview.heard) : 0);
+  const { run, sop, file, state, reason, began, progress, can, forked_from: parent, questions, models, sandbox } = overview;
   const act = (work, said) => async () => {
     setError(null);
     try {
@@ -23,85 +23,74 @@ export function Head({ overview, api, reload, selected }) {
       setError(problem);
     }
   };
-  const stop = async () => {
-    await api.stop(run);
-    setStopping(true);
-  };
+  const stop = act(async () => { await api.stop(run); setStopping(true); }, "Asked to stop.");
   const open = questions.filter(({ given }) => !given).length;
-  const firing = parseKey(selected);
-  const at = firing && firing.round !== null && !firing.inner ? `${firing.step}@${firing.round}` : firing ? `${firing.step}@${overview.steps[firing.step]?.fired || 1}` : "";
   const told = [...new Set(Object.values(models || {}))].map((model) => model.replace(/[^\s:,=]*\/([^/]+)$/, "…/$1"));
+  const at = firingOf(selected, overview.steps);
+  const more = [
+    { label: "Resume with…", told: "another model, a higher limit, a changed SOP", disabled: !can.resume, run: () => setAsked("resume") },
+    { label: at ? `Fork before ${at}…` : "Fork…", told: "a new run with all that came before", disabled: !can.fork, run: () => setAsked("fork") },
+    { label: "Run it again…", told: "the same SOP, reusing what has not changed", run: () => go(href("new", { file, from: run })) },
+    { label: "Where it lies…", told: "folder and commands", run: () => setAsked("where") }];
+  const Asked = { resume: ResumeWith, fork: Fork, where: Where }[asked];
   return html`<header class="run-head">
     <div class="run-title"><h1 class="cut-line" title=${run}>${run}</h1><${State} state=${state} reason=${reason} />
-      <div class="run-actions">
+      ${api.live ? html`<div class="run-actions">
         ${open ? html`<a class="button waiting-button" href=${href("inbox", { run })}>Answer <span class="num">${open}</span></a>` : null}
-        ${can.stop && api.live ? html`
-          <${Button} kind="danger" disabled=${stopping} run=${act(stop, "Asked to stop.")} title="As Ctrl-C: it ends cleanly, and can be resumed">
-            ${stopping ? "Stopping…" : "Stop"}<//>` : null}
-        ${can.resume && api.live ? html`<${Button} kind="primary" run=${act(() => api.resume(run), "Resumed.")}>Resume<//>` : null}
-        ${api.live ? html`<${Menu} label="More" items=${[
-          { label: "Resume with…", told: "another model, a higher limit, a changed SOP", disabled: !can.resume, run: () => setAsked("resume") },
-          { label: at ? `Fork before ${at}…` : "Fork…", told: "a new run with all that came before", disabled: !can.fork, run: () => setAsked("fork") },
-          { label: "Run it again…", told: "the same SOP, reusing what has not changed", run: () => go(href("new", { file, from: run })) },
-          { label: "Where it lies…", told: "folder and commands", run: () => setAsked("where") },
-        ]} />` : null}</div></div>
+        ${can.stop ? html`<${Button} kind="danger" disabled=${stopping} run=${stop} title="As Ctrl-C: it ends cleanly, and can be resumed">${stopping ? "Stopping…" : "Stop"}<//>` : null}
+        ${can.resume ? html`<${Button} kind=${open ? "" : "primary"} run=${act(() => api.resume(run), "Resumed.")}>Resume<//>` : null}
+        <${Menu} label="More" items=${more} /></div>` : null}</div>
     <div class="run-facts">
-      <span class="facts-line"><span class="fact"><a class="plain" href=${href("sop", { file })}>${sop}</a></span><span class="fact">
-        <${Time} at=${began} /></span>
-        ${told.length ? html`<span class="fact wide" title=${told.join(", ")}>${told.length > 1 ? plural(told.length, "model") : told[0]}
-          </span>` : null}
+      <p class="facts-line"><span class="fact"><a class="plain" href=${href("sop", { file })}>${sop}</a></span><span class="fact"><${Time} at=${began} /></span>
+        ${told.length ? html`<span class="fact wide" title=${told.join(", ")}>${told.length > 1 ? plural(told.length, "model") : told[0]}</span>` : null}
         ${sandbox ? html`<span class="fact wide">${sandbox === "none" ? "no sandbox" : sandbox}</span>` : null}
-        ${parent ? html`<span class="fact">fork of <a href=${href("run", { run: String(parent).split("@")[0] })}>${parent}</a>
-          </span>` : null}</span>
-      <div class="meters">
-        <${Meter} label="steps" told=${`${progress.done} of ${progress.of}`} plain share=${progress.share ?? (progress.of ? progress.done / progress.of : null)} />
-        ${caps.map((cap) => html`
-          <${Meter} key=${cap.what} label=${cap.what === "usd" ? "cost" : cap.what} spent=${cap.what === "time" ? passed : cap.spent} cap=${cap.cap}
-          told=${cap.what === "time" ? timed(passed, cap.cap) : cap.told} />`)}</div>
+        ${parent ? html`<span class="fact">fork of <a href=${href("run", { run: parent.split("@")[0] })}>${parent}</a></span>` : null}</p>
+      <div class="meters"><${Meter} label="steps" told=${`${progress.done} of ${progress.of}`} plain share=${progress.share ?? progress.done / (progress.of || 1)} /><${Caps} overview=${overview} /></div>
     </div>
-    ${state !== "running" && reason ? html`
-      <p class=${`reason ${["failed", "failure", "stopped", "endpoint", "killed"].includes(state) ? "bad" : ""}`}><span class="pre">
-      ${reason}</span></p>` : null}
-    ${error ? html`<p class="reason bad" role="alert"><span class="pre">${error.message}</span></p>` : null}
-    ${asked === "resume" ? html`<${ResumeWith} api=${api} run=${run} reload=${reload} onClose=${() => setAsked("")} />` : null}
-    ${asked === "fork" ? html`<${Fork} api=${api} run=${run} at=${at} onClose=${() => setAsked("")} />` : null}
-    ${asked === "where" ? html`<${Where} overview=${overview} onClose=${() => setAsked("")} />` : null}
+    ${state !== "running" && reason ? html`<p class=${`reason pre ${BAD.includes(state) ? "bad" : ""}`}>${reason}</p>` : null}
+    ${error ? html`<p class="reason pre bad" role="alert">${error.message}</p>` : null}
+    ${Asked ? html`<${Asked} api=${api} run=${run} at=${at} overview=${overview} reload=${reload} onClose=${() => setAsked("")} />` : null}
   </header>`;
 }
 
-/** "10:32 of 30:00", which counts without jumping. */
-const timed = (seconds, cap) => (cap ? `${clocked(seconds)} of ${clocked(cap)}` : duration(seconds));
+/** The firing that is selected: of a step its latest one. */
+function firingOf(selected, steps) {
+  const key = parseKey(selected);
+  return key ? `${key.step}@${key.round ?? (steps[key.step]?.fired || 1)}` : "";
+}
 
+/** What is spent of each limit. The time goes on between two events. */
+function Caps({ overview: { caps, state, seconds, heard } }) {
+  const now = useNow(state === "running");
+  const passed = seconds + (state === "running" ? Math.max(0, now - heard) : 0);
+  return caps.map(({ what, spent, cap, told }) => (what === "time" ? html`
+    <${Meter} key=${what} label="time" spent=${passed} cap=${cap} told=${cap ? `${clocked(passed)} of ${clocked(cap)}` : duration(passed)} />`
+    : html`<${Meter} key=${what} label=${what === "usd" ? "cost" : what} spent=${spent} cap=${cap} told=${told} />`));
+}
+
+/** "10:32", "1:05:00", which counts without jumping. */
 function clocked(seconds) {
-  const [whole, two] = [Math.floor(seconds), (number) => String(number).padStart(2, "0")];
-  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
-  return hours ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+  const two = (number) => String(Math.floor(number)).padStart(2, "0");
+  return `${seconds < 3600 ? Math.floor(seconds / 60) : `${Math.floor(seconds / 3600)}:${two((seconds % 3600) / 60)}`}:${two(seconds % 60)}`;
 }
 
 /** What `sop resume` can be given. */
 function ResumeWith({ api, run, reload, onClose }) {
   const [given, setGiven] = useState({});
-  const set = (key) => (event) => setGiven({ ...given, [key]: event.target.type === "checkbox" ? event.target.checked : event.target.value });
-  const go_on = async () => {
-    const budget = Object.fromEntries((given.budget || "").split(/[,\s]+/).filter(Boolean).map((one) => one.split("=")));
-    const { budget: _, ...rest } = given;
-    const kept = Object.fromEntries(Object.entries(rest).filter(([, value]) => value));
-    await api.resume(run, { ...kept, ...(Object.keys(budget).length ? { budget } : {}) });
+  const set = (key) => (value) => setGiven((before) => ({ ...before, [key]: value }));
+  const resume = async () => {
+    const kept = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
+    if (kept.budget) kept.budget = Object.fromEntries(kept.budget.split(/[,\s]+/).filter(Boolean).map((one) => one.split("=")));
+    await api.resume(run, kept);
     announce("Resumed.");
     await reload();
   };
-  return html`<${Confirm} title=${`Resume ${run} with`} act="Resume" run=${go_on} onClose=${onClose}>
-    <${Field} label="Model" told="By default the one that it had.">${({ id, describedBy }) => html`
-      <input type="text" id=${id} spellcheck="false" aria-describedby=${describedBy} onInput=${set("model")} />`}<//>
-    <${Field} label="Limits" told="Such as usd=5,tokens=2M,calls=100,time=30m: of the whole run, not of the rest.">
-      ${({ id, describedBy }) => html`
-      <input type="text" id=${id} spellcheck="false" aria-describedby=${describedBy} onInput=${set("budget")} />`}<//>
-    <${Field} label="Stop after step">${({ id }) => html`<input type="text" id=${id} spellcheck="false" onInput=${set("until")} />`}<//>
-    <label class="check"><input type="checkbox" onChange=${set("accept_changes")} />
-      <span>With the SOP as it is now, if it changed since</span></label>
-    <label class="check"><input type="checkbox" onChange=${set("retry_changed_prompts")} />
-      <span>Call the model again (and pay) where a prompt changed</span></label>
-  <//>`;
+  return html`<${Confirm} title=${`Resume ${run} with`} act="Resume" run=${resume} onClose=${onClose}>
+    <${Entry} label="Model" told="By default the one that it had." mono value=${given.model} onText=${set("model")} />
+    <${Entry} label="Limits" told="Such as usd=5,tokens=2M,calls=100,time=30m: of the whole run, not of the rest." mono value=${given.budget} onText=${set("budget")} />
+    <${Entry} label="Stop after step" mono value=${given.until} onText=${set("until")} />
+    <${Tick} on=${given.accept_changes} onTick=${set("accept_changes")}>With the SOP as it is now, if it changed since<//>
+    <${Tick} on=${given.retry_changed_prompts} onTick=${set("retry_changed_prompts")}>Call the model again (and pay) where a prompt changed<//><//>`;
 }
 
 /** A new run from this one, as it was before a firing. */
@@ -117,21 +106,13 @@ function Fork({ api, run, at, onClose }) {
   };
   return html`<${Confirm} title=${`Fork ${run}`} act="Fork" run=${fork} onClose=${onClose}>
     <p class="quiet">The new run has all that this one did before that firing, at no cost, and does the rest anew. This run stays as it is.</p>
-    <${Field} label="Before the firing" told="Such as fix_code@2. Empty: from where this run stands now.">${({ id, describedBy }) => html`
-      <input type="text" class="mono" id=${id} spellcheck="false" aria-describedby=${describedBy} value=${before} onInput=${(event) => setBefore(event.target.value)} />`}
-      <//>
-    <${Field} label="Name" told="By default this run's name with the next free number.">${({ id, describedBy }) => html`
-      <input type="text" id=${id} spellcheck="false" aria-describedby=${describedBy} value=${name} onInput=${(event) => setName(event.target.value)} />`}
-      <//>
-    <label class="check"><input type="checkbox" checked=${begin} onChange=${(event) => setBegin(event.target.checked)} />
-      <span>Let it go on at once</span></label>
-  <//>`;
+    <${Entry} label="Before the firing" told="Such as fix_code@2. Empty: from where this run stands now." mono value=${before} onText=${setBefore} />
+    <${Entry} label="Name" told="By default this run's name with the next free number." mono value=${name} onText=${setName} />
+    <${Tick} on=${begin} onTick=${setBegin}>Let it go on at once<//><//>`;
 }
 
-function Where({ overview, onClose }) {
-  const { run, folder } = overview;
+function Where({ overview: { run, folder }, onClose }) {
   const lines = [["Folder", folder], ["Its result", `sop show ${run}`], ["Its log", `sop log ${run}`], ["Resume", `sop resume ${run}`], ["One file of it", `sop show ${run} --html ${run}.html`]];
-  return html`<${Dialog} title=${run} onClose=${onClose}><dl class="where">${lines.filter(([, text]) => text).map(([label, text]) => html`
-    <div key=${label}><dt class="quiet">${label}</dt><dd class="command"><code>${text}</code><${Copy} text=${text} label="Copy" /></dd>
-      </div>`)}</dl><//>`;
+  return html`<${Dialog} title=${run} onClose=${onClose}><dl class="where">${lines.map(([label, text]) => html`
+    <div key=${label}><dt class="quiet">${label}</dt><dd class="command"><code>${text}</code><${Copy} text=${text} /></dd></div>`)}</dl><//>`;
 }

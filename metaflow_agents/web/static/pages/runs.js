@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
 import { announce, useLoad, useNow, useRows, useShortcuts, useTitle } from "../hooks.js";
-import { Button, Copy, Count, Duration, Loading, Money, Problem, State, Table, Time } from "../parts.js";
+import { Button, Copy, Count, Duration, Loading, Money, Problem, Search, State, Table, Time } from "../parts.js";
 import { go, href } from "../router.js";
 
 const ROWS = 200;                       // drawn at first; more by a button
@@ -54,6 +54,7 @@ export default function Runs({ api, workspace, setLink }) {
   const { rows, error, loading, reload } = useRuns(api, setLink);
   const [words, setWords] = useState("");
   const [kind, setKind] = useState("all");
+  const [fresh, setFresh] = useState(0);                    // another search field, an empty one
   const [sort, setSort] = useState(null);
   const [most, setMost] = useState(ROWS);
   const [chosen, setChosen] = useState([]);
@@ -107,8 +108,7 @@ export default function Runs({ api, workspace, setLink }) {
         ${chosen.length}/2</span>` : null}<//>
       <a class="button primary" href=${href("new")}>New run</a></div>
     <div class="filters">
-      <div class="search"><input type="search" data-search aria-label="Filter runs" placeholder="Filter by name, SOP, state" value=${words}
-        onInput=${(event) => setWords(event.target.value)} /><kbd aria-hidden="true">/</kbd></div>
+      <${Search} key=${fresh} label="Filter runs" placeholder="Filter by name, SOP, state" onSearch=${setWords} />
       <div class="segments" role="group" aria-label="States">${Object.entries(KINDS).map(([name, [label, fits]]) => html`
         <button key=${name} type="button" aria-pressed=${String(kind === name)} onClick=${() => setKind(name)}>
           ${label} <span class="num quieter">${rows ? rows.filter(fits).length : ""}</span></button>`)}</div>
@@ -117,7 +117,7 @@ export default function Runs({ api, workspace, setLink }) {
       <${Table} cards caption="Runs" columns=${columns} rows=${found.slice(0, most)} id=${({ run }) => run} sort=${sort} onSort=${setSort}
       selected=${({ run }) => chosen.includes(run)} />` : html`<div class="panel"><${Loading} lines=${8} /></div>`}
       ${found && !found.length && !loading ? html`
-        <p class="none quiet" role="status">No run fits. <button type="button" class="button small" onClick=${() => { setWords(""); setKind("all"); }}>Show all</button>
+        <p class="none quiet" role="status">No run fits. <button type="button" class="button small" onClick=${() => { setWords(""); setKind("all"); setFresh(fresh + 1); }}>Show all</button>
         </p>` : null}</div>
     ${found && found.length > most ? html`<div class="row">
       <${Button} run=${() => setMost(most + ROWS)}>Show ${Math.min(ROWS, found.length - most)} more of ${found.length - most}<//>

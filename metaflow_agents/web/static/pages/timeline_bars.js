@@ -1,8 +1,7 @@
 // The bars of one activation as paths of SVG: one path for each kind and state, however many bars there are. What is narrower than
 // a pixel is merged with its neighbour, so a row costs as many numbers as it has pixels, not as it has calls.
 
-/** Height of a row in pixels, and for each kind of bar where in it the bar stands: [top, height]. */
-export const ROW = 26;
+/** For each kind of bar where in a row of 26 pixels it stands: [top, height]. */
 const PLACES = {
   call: [5, 16], question: [5, 16], tool: [8, 10], command: [8, 10], function: [8, 10], check: [9, 8], wait: [12, 2],
 };

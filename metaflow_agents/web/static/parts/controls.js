@@ -134,6 +134,17 @@ export function Field({ label, told, error, required, children }) {
   </div>`;
 }
 
+/** A text with its label: a line, or as many `lines`. What is typed goes to `onText`; other attributes go to the control. */
+export function Entry({ label, told, error, required, value = "", onText, lines, mono, ...rest }) {
+  return html`<${Field} label=${label} told=${told} error=${error} required=${required}>${({ id, describedBy, invalid }) => html`
+    <${lines ? "textarea" : "input"} id=${id} rows=${lines} type=${lines ? undefined : "text"} class=${mono ? "mono" : ""} spellcheck=${mono ? "false" : undefined}
+      aria-describedby=${describedBy} aria-invalid=${invalid} value=${value} onInput=${(event) => onText(event.target.value)} ...${rest} />`}<//>`;
+}
+
+/** A tick with its label. */
+export const Tick = ({ on, onTick, children, class: extra = "" }) => html`<label class=${`check ${extra}`}>
+  <input type="checkbox" checked=${!!on} onChange=${(event) => onTick(event.target.checked)} /><span>${children}</span></label>`;
+
 /** A list to choose from, its label before it or, with `quiet`, for screen readers alone. `options`: [[value, text]], or {label, options}. */
 export function Choice({ label, value, options, onChoose, quiet, class: extra = "" }) {
   const one = (option) => (option.options ? html`<optgroup key=${option.label} label=${option.label}>${option.options.map(one)}</optgroup>`

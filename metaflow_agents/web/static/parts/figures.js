@@ -45,8 +45,6 @@ export function bytes(number) {
   return `${(number / by).toFixed(number / by < 10 ? 1 : 0)} ${unit}`;
 }
 
-export const percent = (share) => (known(share) ? `${Math.round(share * 100)} %` : "–");
-
 /** "just now", "4 min ago", "yesterday 14:03", "12 Mar 14:03". */
 export function ago(at, now = Date.now() / 1000) {
   if (!known(at)) return "–";

@@ -7,7 +7,7 @@ import { useSize } from "../hooks.js";
  * A table: columns [{name, label, cell: (row) => …, num, class, sort: (row) => value, wide}], rows, `id` of a row. A row is not
  * clickable as such: a cell holds the link. `cards`: on a narrow page each row is a grid, laid out by CSS. Heads with `sort` are buttons; `sort` {name, down} and `onSort` are the caller's.
  */
-export function Table({ columns, rows, id, caption, selected, sort, onSort, rowClass, cards }) {
+export function Table({ columns, rows, id, caption, selected, sort, onSort, cards }) {
   const head = (column) => {
     const mine = sort?.name === column.name;
     const way = mine ? (sort.down ? "descending" : "ascending") : undefined;
@@ -21,7 +21,7 @@ export function Table({ columns, rows, id, caption, selected, sort, onSort, rowC
     <caption class="hidden">${caption}</caption>
     <thead role="rowgroup"><tr role="row">${columns.map(head)}</tr></thead>
     <tbody role="rowgroup">${rows.map((row) => html`
-      <tr key=${id(row)} role="row" data-row class=${`${selected && selected(row) ? "selected" : ""} ${rowClass ? rowClass(row) : ""}`}>
+      <tr key=${id(row)} role="row" data-row class=${selected && selected(row) ? "selected" : ""}>
         ${columns.map((column) => html`<td key=${column.name} role="cell" class=${classes(column)} data-label=${column.label}>
           ${column.cell(row)}</td>`)}
       </tr>`)}</tbody>
@@ -31,26 +31,19 @@ export function Table({ columns, rows, id, caption, selected, sort, onSort, rowC
 const classes = (column) => `${column.num ? "num right" : ""} ${column.class || ""}`;
 
 /**
- * Only the rows in view are in the page: `count` rows of `height` pixels each, `row(number)` gives one. `onRange(first, last)` is
- * told which are in view, for who loads pages. `follow` keeps the end in view while it grows, unless somebody scrolled away.
+ * Only the rows in view are in the page: `count` rows of `height` pixels each, `row(number)` gives one. `follow` keeps the end in
+ * view while it grows, unless somebody scrolled away.
  */
-export function VirtualList({ count, height, row, onRange, follow, label, class: extra = "", reveal }) {
+export function VirtualList({ count, height, row, follow, label, class: extra = "" }) {
   const ref = useRef(null);
   const { height: frame } = useSize(ref);
   const [top, setTop] = useState(0);
   const atEnd = useRef(true);
   const first = Math.max(0, Math.floor(top / height) - 6);
   const last = Math.min(count, Math.ceil((top + (frame || 400)) / height) + 6);
-  useLayoutEffect(() => { onRange?.(first, last); }, [first, last]);
   useLayoutEffect(() => {
     if (follow && atEnd.current) ref.current.scrollTop = ref.current.scrollHeight;
   }, [follow, count]);
-  useLayoutEffect(() => {                                  // a row that was chosen elsewhere
-    if (reveal === undefined || reveal === null || reveal < 0) return;
-    const at = reveal * height;
-    const box = ref.current;
-    if (at < box.scrollTop || at + height > box.scrollTop + box.clientHeight) box.scrollTop = at - box.clientHeight / 2;
-  }, [reveal]);
   const scroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = ref.current;
     atEnd.current = scrollTop + clientHeight >= scrollHeight - height;

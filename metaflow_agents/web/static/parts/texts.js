@@ -78,9 +78,6 @@ export function Text({ text, run, api, kind = "mono", paint }) {
     ${error ? html`<p class="complaint" role="alert">${error.message}</p>` : null}</div>`;
 }
 
-/** A JSON value as indented text. */
-export const Json = ({ value }) => html`<div class="text mono"><div class="pre">${JSON.stringify(value, null, 2)}</div></div>`;
-
 /** Copies a text, or what a function gives. */
 export function Copy({ text, label = "Copy", kind = "small" }) {
   const [told, setTold] = useState("");
