@@ -15,7 +15,6 @@ from metaflow_agents.sop.load import LoadedSOP
 from metaflow_agents.views.graph import edges_of, worker_of
 from metaflow_agents.views.ui.graph_layout import graph_json
 
-
 MOST_EDGES = 1_000                  # that are drawn: the layout takes a place in each layer that an edge crosses
 
 
