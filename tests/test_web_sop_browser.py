@@ -194,6 +194,7 @@ def test_edits_of_the_graph_by_keyboard_alone_and_saving(page: Any, file: Path, 
     renamed = NOTES.replace("  write:  ", "  compose:  ")
     reads(page, renamed)
     page.locator('[data-node="step:compose"]').focus()
+    page.get_by_role("dialog").wait_for(state="detached")
     page.keyboard.press("c")                                                        # connect: it, and the one that reads it
     page.get_by_text("Choose the step that shall read").wait_for()
     page.keyboard.press("ArrowDown")
@@ -202,8 +203,10 @@ def test_edits_of_the_graph_by_keyboard_alone_and_saving(page: Any, file: Path, 
     page.keyboard.press("Enter")
     page.get_by_role("alert").get_by_text("already").wait_for()                     # it does read it
     page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
     page.locator('[data-node="step:compose"]').focus()
     page.keyboard.press("e")
+    page.get_by_role("dialog", name="Set the role").wait_for()
     page.keyboard.type("editor")
     page.keyboard.press("Enter")
     final = renamed.replace("    role: writer", "    role: editor").replace("You write.}\n", "You write.}\n  editor: {}\n")

@@ -12,15 +12,20 @@ from metaflow_agents.sop.check import CheckReport
 from metaflow_agents.sop.document import LINE, Document
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.sop.load import LoadedSOP
-from metaflow_agents.views.graph import worker_of
+from metaflow_agents.views.graph import edges_of, worker_of
 from metaflow_agents.views.ui.graph_layout import graph_json
+
+MOST_EDGES = 1_000                  # that are drawn: the layout takes a place in each layer that an edge crosses
 
 
 def checked_json(report: CheckReport, loaded: LoadedSOP | None) -> dict[str, Any]:
-    """{problems, limits, graph, inputs}; limits are null where there are errors, the graph where nothing could be read."""
+    """{problems, limits, graph, undrawn, inputs}; limits are null where there are errors, the graph where nothing could be read,
+    or where it has too many edges, which `undrawn` tells then.
+    """
     program = loaded.program if loaded is not None else None
+    graph, undrawn = _graph(program)
     return {"file": report.file, "problems": [problem.as_json() for problem in report.problems], "limits": _limits(report),
-            "graph": _graph(program), "inputs": inputs_json(program) if program is not None else []}
+            "graph": graph, "undrawn": undrawn, "inputs": inputs_json(program) if program is not None else []}
 
 
 def _limits(report: CheckReport) -> dict[str, Any] | None:
@@ -30,11 +35,15 @@ def _limits(report: CheckReport) -> dict[str, Any] | None:
     return {**report.bounds.as_json(), "budget": {} if budget is None else budget.model_dump(mode="json", exclude_none=True)}
 
 
-def _graph(program: Program | None) -> dict[str, Any] | None:
+def _graph(program: Program | None) -> tuple[dict[str, Any] | None, str]:
     """None too where a step is done by nothing yet: there is no box for it."""
     if program is None or any(all(getattr(step, doer) is None for doer in DOERS) for step in program.sop.steps.values()):
-        return None
-    return graph_json(program.sop, SOPGraph(program.sop))
+        return None, ""
+    graph = SOPGraph(program.sop)
+    edges = len({(maker, reader) for maker, reader, *_ in edges_of(graph)})
+    if edges > MOST_EDGES:
+        return None, f"{len(graph.steps)} steps with {edges:,} connections: too many for a picture"
+    return graph_json(program.sop, graph), ""
 
 
 def inputs_json(program: Program) -> list[dict[str, Any]]:

@@ -101,8 +101,8 @@ function Workbench({ sop, api, reload }) {
     <${Editor} handle=${editor} text=${text} onChange=${setText} problems=${problems} readOnly=${!writable} complete=${complete} onCursor=${moved}
       wrap=${wrap ?? narrow} label=${`Text of ${sop.name}`} describedBy="sop-text-told" />
     <p class="hidden" id="sop-text-told">Tab indents; Escape and then Tab leaves the field. Control and Space completes. Problems are listed under Checks.</p></section>`;
-  const graphPane = html`<${GraphPane} graph=${checked.graph} outline=${outline} selected=${outline.steps[step] ? step : ""} onSelect=${select} edit=${edit} stale=${!!checked.old} writable=${writable} />`;
-  const checksPane = html`<${Checks} checked=${checked} error=${error} left=${left} onJump=${jump} file=${checked.file} busy=${busy} dropLeft=${() => setLeft([])} />`;
+  const graphPane = html`<${GraphPane} graph=${checked.graph} outline=${outline} selected=${outline.steps[step] ? step : ""} onSelect=${select} edit=${edit} stale=${!!checked.old} undrawn=${checked.undrawn} writable=${writable} />`;
+  const checksPane = html`<${Checks} checked=${checked} error=${error} left=${left} onJump=${jump} file=${checked.file} busy=${busy} dropLeft=${() => setLeft([])} writable=${writable} />`;
   const previewPane = html`<div class="sop-scroll"><${Preview} outline=${outline} step=${step} send=${preview} onSelect=${setStep} /></div>`;
   const limitsPane = html`<div class="sop-scroll"><${Limits} limits=${checked.limits} /></div>`;
   const tabs = narrow ? [["text", "Text"], ["graph", "Graph"], ["checks", "Checks"], ["preview", "Preview"], ["limits", "Limits"]] : [["graph", "Graph"], ["preview", "Preview"], ["limits", "Limits"]];
@@ -161,7 +161,7 @@ function useChecked(api, sop, text) {
       }
       done.current = asked;
       if (!there.current) break;
-      setState((before) => ({ checked: found ? { ...found, graph: found.graph || before.checked.graph, old: !found.graph, outline: useful(found.outline, before.checked.outline) } : before.checked,
+      setState((before) => ({ checked: found ? { ...found, graph: found.graph || (found.undrawn ? null : before.checked.graph), old: !found.graph && !found.undrawn, outline: useful(found.outline, before.checked.outline) } : before.checked,
         of: asked, error, busy: wanted.current !== asked }));
     }
     going.current = false;

@@ -4,7 +4,7 @@ import { html } from "../vendor/preact-htm.js";
 import { Problem, count, money, plural } from "../parts.js";
 
 /** `checked`: the server's answer; `left`: [{file, line, why}] of the last edit; `onJump(line, column)`; `file`: the SOP's own, as problems name it. */
-export function Checks({ checked, error, left, onJump, file, busy, dropLeft }) {
+export function Checks({ checked, error, left, onJump, file, busy, dropLeft, writable }) {
   const problems = checked?.problems || [];
   const errors = problems.filter(({ severity }) => severity === "error");
   const said = error ? "" : errors.length ? plural(errors.length, "error") : problems.length ? plural(problems.length, "warning") : "no problem";
@@ -16,7 +16,7 @@ export function Checks({ checked, error, left, onJump, file, busy, dropLeft }) {
       <ul>${left.map((one, at) => html`<li key=${at}>${one.line && one.here ? html`<button type="button" class="plain-button" onClick=${() => onJump(one.line, 1)}>line ${one.line}</button>` : html`<span class="quiet">${one.here ? "this SOP" : `${one.file}${one.line ? `, line ${one.line}` : ""}`}</span>`}<span>${one.why}</span></li>`)}</ul></div>` : null}
     ${problems.length ? html`<ul class="check-list">${problems.map((one, at) => html`<li key=${at} class=${one.severity}>
       ${one.file === file && one.line ? html`<button type="button" class="plain-button num" onClick=${() => onJump(one.line, one.column)}>line ${one.line}<span class="hidden">: ${one.severity}</span></button>` : html`<span class="quiet cut-line" title=${one.file}>${one.file === file ? "the file" : `${one.file.split("/").pop()}${one.line ? `:${one.line}` : ""}`}</span>`}
-      <div><span class="pre">${one.message}</span>${one.mend ? html`<span class="mend"><span class="quiet">fix:</span> ${one.mend}</span>` : null}</div></li>`)}</ul>` : left.length || error ? null : html`<p class="hints"><span><kbd>Ctrl</kbd> <kbd>Space</kbd> completes</span> <span><kbd>Ctrl</kbd> <kbd>S</kbd> saves</span> <span><kbd>Esc</kbd> <kbd>Tab</kbd> leaves the text</span></p>`}
+      <div><span class="pre">${one.message}</span>${one.mend ? html`<span class="mend"><span class="quiet">fix:</span> ${one.mend}</span>` : null}</div></li>`)}</ul>` : left.length || error || !writable ? null : html`<p class="hints"><span><kbd>Ctrl</kbd> <kbd>Space</kbd> completes</span> <span><kbd>Ctrl</kbd> <kbd>S</kbd> saves</span> <span><kbd>Esc</kbd> <kbd>Tab</kbd> leaves the text</span></p>`}
   </section>`;
 }
 

@@ -12,7 +12,7 @@ const DOERS = [["role", "a role"], ["value", "an expression"], ["run", "a comman
  * `graph` and `outline` as the server gave them; `selected`: a step's name; `edit(change)` asks the server, throws what
  * it refuses, and gives a function that changes the text; `stale`: the text is another by now, or can't be read.
  */
-export function GraphPane({ graph, outline, selected, onSelect, edit, stale, writable }) {
+export function GraphPane({ graph, outline, selected, onSelect, edit, stale, undrawn, writable }) {
   const [dialog, setDialog] = useState(null);               // {do, …}: what is asked for
   const [from, setFrom] = useState("");                     // a step whose artifact the next one that is chosen shall read
   const step = outline.steps[selected];
@@ -40,7 +40,7 @@ export function GraphPane({ graph, outline, selected, onSelect, edit, stale, wri
   const states = new Map(from ? [[`step:${from}`, { hue: "running", label: `${from}: choose who reads what it makes` }]] : []);
   return html`<div class=${`sop-graph ${stale ? "stale" : ""} ${from ? "connecting" : ""}`} onKeyDown=${keys}>
     <div class="sop-graph-frame">${graph ? html`<${Graph} graph=${graph} states=${states} selected=${selected ? `step:${selected}` : ""} onSelect=${choose} label="Steps of the SOP" />` : html`
-      <${Empty} title="No graph yet"><p>It is drawn as soon as the text can be read.</p><//>`}
+      <${Empty} title=${undrawn ? "No graph" : "No graph yet"}><p>${undrawn || "It is drawn as soon as the text can be read."}</p><//>`}
       ${stale && graph ? html`<p class="stale-note">the graph before the error</p>` : null}
       ${from ? html`<p class="connect-note" role="status">Choose the step that shall read <b>${outline.steps[from]?.makes}</b> <${Button} kind="small" run=${() => setFrom("")}>Cancel<//></p>` : null}</div>
     <${StepPanel} name=${selected} step=${step} outline=${outline} writable=${writable} ask=${setDialog} begin=${begin} onSelect=${onSelect} />

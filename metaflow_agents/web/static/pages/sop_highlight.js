@@ -80,7 +80,7 @@ function values(line, key, indent = 0) {
     const end = closing(written, 1, quote);
     const inside = (text) => (expressed ? quotedExpression(text, quote) : template(text, "s"));
     if (end < 0) return { tokens: [["", begin], ...inside(written)], state: quote };
-    const rest = plain(written.slice(end), "");
+    const rest = /^\s*[,\]}]/.test(written.slice(end)) ? flow(written.slice(end)) : plain(written.slice(end), "");      // of a list in lines
     return { tokens: [["", begin], ...inside(written.slice(0, end)), ...rest], state: "" };
   }
   if (/^[[{]/.test(written) && !written.startsWith("{{")) return { tokens: [["", begin], ...flow(written)], state: "" };
