@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -38,7 +37,6 @@ MODEL = """
 def answer(request):
     return 'x ' * 250_000 if request.step == 'stretch' else '# Draft\\n\\n' + request.messages[-1]['content']
 """
-CHROMIUM = shutil.which("chromium")
 
 
 class Parts(HTMLParser):
@@ -95,12 +93,10 @@ def test_it_holds_one_script_that_its_policy_names_and_data_that_no_text_leaves(
     assert any("<script>" in text for text in texts(data)), "it is there, as text"
 
 
-def test_it_holds_no_secret_and_says_what_is_cut(file: Path) -> None:
+def test_it_holds_no_secret_and_no_place_of_this_machine(file: Path) -> None:
     written = file.read_text()
     assert CANARY not in written and base64.b64encode(CANARY.encode()).decode().rstrip("=") not in written
     assert "[secret ACME_KEY]" in written and len(written) < 2_000_000
-    _, data = read(file)
-    assert data["shown"]["long@1"]["cut"] > 400_000 and "digest" not in data["shown"]["long@1"]
     assert str(file.parent) not in written, "where it was made is nobody's business"
 
 
@@ -125,26 +121,3 @@ def test_a_graph_is_one_file_without_a_script(tmp_path: Path) -> None:
     written = (tmp_path / "g.html").read_text()
     assert "<script" not in written and "&lt;script&gt;" in written and "data:image/svg+xml;base64," in written
     assert sop(tmp_path, "graph", "desk.yaml", "--html", "g.html", "--svg").returncode == 2
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: nobody opens the file")
-def test_it_opens_in_a_browser_and_nothing_in_it_acts(file: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    said, asked = [], []
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1100, "height": 800})
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(file.as_uri())
-        page.get_by_role("heading", name="it", exact=True).wait_for()
-        for view, seen in (("time", "write"), ("conversation", "Turn 1"), ("artifacts", "draft"), ("graph", "stretch")):
-            page.evaluate("to => { location.hash = to; }", f"#/run/it?view={view}")
-            page.get_by_text(seen).first.wait_for()
-        page.evaluate("to => { location.hash = to; }", "#/run/it?view=artifacts&name=page")
-        page.get_by_text("window.hit").first.wait_for()
-        assert page.evaluate("window.hit") is None
-        browser.close()
-    assert said == [] and all(url.startswith(("file:", "data:", "blob:")) for url in asked)
