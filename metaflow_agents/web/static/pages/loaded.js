@@ -5,6 +5,6 @@ import { Loading, Problem } from "../parts.js";
 
 /** `from` is what `useLoad` gives; `children` a function of the value. What was there stays while it is asked for again. */
 export function Loaded({ from: { value, error, reload }, lines = 5, children }) {
-  if (value) return children(value);
-  return error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} lines=${lines} />`;
+	if (value) return children(value);
+	return error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} lines=${lines} />`;
 }
