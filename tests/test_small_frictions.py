@@ -60,6 +60,22 @@ def test_a_text_that_is_the_name_of_a_file_is_taken_and_told(
     assert command(["run", "desk.yaml", "--x", "changes.txt"]) == 0 and note not in capsys.readouterr().err
 
 
+def test_a_firing_of_a_run_that_stopped_is_unfinished_and_not_under_way(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, """
+        sop: it
+        artifacts: {out: {}}
+        steps: {go: {call: "broken:fail", makes: out}}
+    """)
+    (tmp_path / "broken.py").write_text("def fail():\n    raise ValueError('no')\n")
+    monkeypatch.chdir(tmp_path)
+    assert command(["run", "desk.yaml", "--name", "first"]) == 1
+    capsys.readouterr()
+    assert command(["show", "first"]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  go ")] == [
+        ["go", "1", "firing", "unfinished"]]
+
+
 def test_a_run_from_another_without_a_model_says_which_that_one_had(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, """
