@@ -30,8 +30,8 @@ def taken_over(options: Options, home: Path | None, from_run: str | None, record
 
 
 def models_of(home: Path, run: str) -> str:
-    """What is told before "no model is configured" where that run had models: `--from` takes inputs over, and no model, since that
-    would be asked and paid unsaid. Empty where it had none that an option can name. Raises UsageError where it is no run.
+    """What is told before "no model is configured" where that run had models: `--from` takes inputs over, and no model, since
+    that would be asked and paid unsaid. Empty where it had none that an option can name. Raises UsageError where it is no run.
     """
     with Journal.read(journal_path(home, run)) as journal:
         chosen = journal.state.chosen

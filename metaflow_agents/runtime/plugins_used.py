@@ -31,8 +31,8 @@ def refuse_lost(run: str, recorded: Mapping[str, str]) -> None:
             continue
         now = "is not installed" if there is None else f"does not offer it here, but {there.maker} does"
         raise UsageError(f"run `{run}` uses `{name}` ({group}) of {maker}, which {now}: install {distribution} {version} again from "
-                         "where you had it (the journal does not say where: a package of that name in an index may be somebody "
-                         f"else's), then `sop resume {run}`")
+                         "where you had it (the journal does not say where: a package of that name in an index may be "
+                         f"somebody else's), then `sop resume {run}`")
 
 
 def replaced(recorded: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
