@@ -12,6 +12,7 @@ from sandboxes import LACKING
 
 from benchmarks.bug_fix import Knows, mended, slips_of
 from benchmarks.planted import Planted, methods, mutated, planted, without
+from metaflow_agents import run
 
 DATA = Path(os.environ.get("SOP_TEST_DATA", "../shared/data")) / "polyglot_python"
 TASKS = sorted(folder.name for folder in DATA.iterdir()) if DATA.is_dir() else ["no data"]
@@ -42,6 +43,13 @@ async def test_a_defect_is_shown_by_a_test_and_mended(slips: tuple[str, ...]) ->
 async def test_a_file_of_tests_that_can_not_be_collected_hides_no_other() -> None:
     found = await mended(replace(TILL, visible="import not_there_at_all\n"), [PROGRAM], sandbox=SANDBOX)
     assert found.good, found
+
+
+async def test_made_up_answers_walk_to_the_end(tmp_path: Path) -> None:
+    """`--model dry` diagnoses files that are not there."""
+    (tmp_path / "calc.py").write_text("x = 1\n")
+    result = await run("bug_fix", repo=tmp_path, issue="it is slow", model="dry", workspace=None)
+    assert result.outcome == "failure" and "these tests fail" in result["outcome"]["why"], result.reason
 
 
 @pytest.mark.one_in(16)

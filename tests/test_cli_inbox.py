@@ -104,7 +104,7 @@ REFUSED = [
     (["one", "9", "--yes"], "has no open question 9: there is 1, 2, 3"),
     (["one", "PICK", "wram"], "did you mean `warm`"),
     (["one", "PICK"], "is a question's number, and the answer is missing"),
-    (["one", "PICK", "--yes"], "the question wants one of its choices: warm, cold, and no verdict"),
+    (["one", "PICK", "--yes"], "the question wants one of its choices: warm, cold, and no --yes"),
     (["one", "APPROVE", "fine"], "wants --yes or --no"),
     (["one", "APPROVE", "--yes", "--no"], "are two answers"),
     (["one", "PICK", "warm", "cold"], "`cold` is one word too many"),
@@ -135,7 +135,9 @@ def test_what_is_no_answer_is_one_line_and_changes_nothing(home: Path) -> None:
 def test_a_run_that_asks_nothing(home: Path) -> None:
     sop(home, "run", "ship.yaml", "--name", "one", "--model", "dry")
     ended = sop(home, "answer", "one", "--yes")
-    assert ended.returncode == 2 and ended.stderr == "sop: run `one` asks nothing: there is nothing to answer\n"
+    assert ended.returncode == 2 and ended.stderr == (
+        "sop: run `one` asks nothing: there is nothing to answer; to change an earlier answer, branch off before the step that "
+        "asked: `sop fork one --at STEP@1`\n")
 
 
 @pytest.mark.one_in(12)

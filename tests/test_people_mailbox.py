@@ -106,7 +106,7 @@ FITS = [
 ]
 MISFITS = [
     ("text", {}, {}, "wants a text"),
-    ("text", {}, {"verdict": "yes"}, "wants a text, and no verdict"),
+    ("text", {}, {"verdict": "yes"}, "wants a text, and no --yes"),
     ("text", {"answer_schema": {"type": "integer"}}, {"text": "three"}, "wanted is integer"),
     ("choice", CHOICE, {"text": "wram"}, "did you mean `warm`"),
     ("choice", CHOICE, {}, "one of its choices: warm, cold"),

@@ -87,8 +87,9 @@ def test_a_resume_without_the_package_is_refused_by_its_name_with_the_fix(acme: 
     (tmp_path / "hold").unlink()
     refused = sop(tmp_path, environment(), "resume", "it")
     assert refused.returncode == 2
-    assert ("run `it` uses `draw` (executors) of acme-sop 1.2, which is not installed: `pip install acme-sop==1.2`, then "
-            "`sop resume it`") in refused.stderr
+    assert ("run `it` uses `draw` (executors) of acme-sop 1.2, which is not installed: install acme-sop 1.2 again from where you "
+            "had it (the journal does not say where: ") in refused.stderr
+    assert "then `sop resume it`" in refused.stderr and "pip install" not in refused.stderr       # an index may have another's
     assert sop(tmp_path, beside(acme), "resume", "it").returncode == 0         # nothing was changed by the refusal
 
 

@@ -212,12 +212,25 @@ def test_each_refusal_has_a_name_and_doctor_lists_it(capsys: pytest.CaptureFixtu
     for name in ("AF_VSOCK", "AF_ALG", "io_uring", "userfaultfd", "keyrings", "BPF", "perf events", "tracing", "mounts"):
         assert any(name in what for what, _ in found.attempts), name
     named = [f"bubblewrap: {what}" for what, _ in found.attempts]
-    assert command(["doctor"]) == 0
-    told = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
-    assert [words[2].strip() for words in told if words[:2] == ["ok", "refused"] and "bubblewrap:" in words[2]] == named
     assert command(["doctor", "--json"]) == 0
     listed = [one for one in json.loads(capsys.readouterr().out) if one["what"] == "refused"]
     assert [one["said"] for one in listed if "bubblewrap:" in one["said"]] == named
+
+
+@needs_bubblewrap
+@pytest.mark.usefixtures("holding")
+def test_doctor_counts_what_is_refused_and_names_what_is_not(monkeypatch: pytest.MonkeyPatch,
+                                                             capsys: pytest.CaptureFixture[str]) -> None:
+    holds = bubblewrap_holds(None)
+    tried = len(holds.attempts)
+    told = "ok refused bubblewrap: {} of {} attempts to get out; `sop doctor --json` lists them"
+    one_open = replace(holds, attempts=tuple((what, what != "it reaches clone3") for what, _ in holds.attempts))
+    for found, lines in ((holds, [told.format(tried, tried)]),
+                         (one_open, [told.format(tried - 1, tried), "note not refused bubblewrap: it reaches clone3"])):
+        monkeypatch.setattr("metaflow_agents.sandbox.choice.looked_at", lambda name, *_, one=found: one)
+        command(["doctor"])
+        said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+        assert [line for line in said if " bubblewrap: " in line] == lines
 
 
 @needs_bubblewrap

@@ -47,6 +47,56 @@ def test_an_input_called_like_an_option_is_given_by_input_and_the_message_says_s
     assert "missing required option of named: `--idea` (in a line)" in capsys.readouterr().err
 
 
+def test_a_text_that_is_the_name_of_a_file_is_taken_and_told(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    one(tmp_path, "string")
+    (tmp_path / "changes.txt").write_text("fix: a typo")
+    monkeypatch.chdir(tmp_path)
+    note = "`--x changes.txt` is taken as text, and a file of that name is there: write `--x @changes.txt` for what it holds"
+    for words, said in (["--x", "changes.txt"], note), (["--x", "@changes.txt"], ""), (["--x", "changes"], ""):
+        assert command(["run", "desk.yaml", *words, "--json"]) == 0
+        assert capsys.readouterr().err.count(note) == bool(said), words
+    one(tmp_path, "file")
+    assert command(["run", "desk.yaml", "--x", "changes.txt"]) == 0 and note not in capsys.readouterr().err
+
+
+def test_a_firing_of_a_run_that_stopped_is_unfinished_and_not_under_way(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, """
+        sop: it
+        artifacts: {out: {}}
+        steps: {go: {call: "broken:fail", makes: out}}
+    """)
+    (tmp_path / "broken.py").write_text("def fail():\n    raise ValueError('no')\n")
+    monkeypatch.chdir(tmp_path)
+    assert command(["run", "desk.yaml", "--name", "first"]) == 1
+    capsys.readouterr()
+    assert command(["show", "first"]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  go ")] == [
+        ["go", "1", "firing", "unfinished"]]
+
+
+def test_a_run_from_another_without_a_model_says_which_that_one_had(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, """
+        sop: it
+        inputs: {x: string}
+        roles: {ann: {profile: p}}
+        artifacts: {out: {}}
+        steps: {go: {role: ann, needs: [x], makes: out}}
+    """)
+    monkeypatch.chdir(tmp_path)
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "SOP_MODEL"):
+        monkeypatch.delenv(variable, raising=False)
+    assert command(["run", "desk.yaml", "--x", "1", "--model", "dry", "--name", "first"]) == 0
+    capsys.readouterr()
+    assert command(["run", "desk.yaml", "--from", "first"]) == 5
+    err = capsys.readouterr().err
+    assert err.startswith("sop: `--from first` takes over the inputs of that run, and no model; it had `--model dry`: add that, or")
+    assert "no model is configured; ways to get one:" in err
+    assert command(["run", "desk.yaml", "--x", "1"]) == 5 and capsys.readouterr().err.startswith("sop: no model is configured")
+
+
 @pytest.mark.parametrize("kind", ["folder", "file", "string"])
 async def test_an_optional_input_may_be_left_out_and_is_null_then(tmp_path: Path, kind: str) -> None:
     path = one(tmp_path, f"{{type: {kind}, optional: true}}", "{value: \"'none' if x is none else (x | length) ~ ''\", needs: [x], makes: out}")

@@ -55,9 +55,11 @@ async def test_what_the_judge_says_goes_back_until_the_judge_is_content(tmp_path
 
 
 async def test_the_last_refusal_fails_the_attempt_with_what_the_judge_said(tmp_path: Path) -> None:
-    one = LETTER.replace("{role: critic}", "{role: critic, repairs: 1}")
+    one = LETTER.replace("{role: critic}", "{role: critic, repairs: 1, accept: verdict.good and topic}")
     model = Scripted(write=writing)
     result = await run(write(tmp_path, one), topic="snow", model=model, workspace=tmp_path, name="one")
+    assert result.reason.endswith("`accept: verdict.good and topic` does not hold")
+    assert "`accept:" not in model.last_said("write@1~0/review.1"), "the author is told faults, not a condition"
     assert result.outcome == "stopped" and "rejected by its reviewer" in result.reason and "it names no date" in result.reason
     assert len(model.keys) == 4 and [event.final for event in events(tmp_path, "one", Failed)] == [True]
 

@@ -139,15 +139,19 @@ def test_doctor_tells_of_it(place: Path, capsys: pytest.CaptureFixture[str], mon
         return {one["what"]: (one["state"], one["said"]) for one in json.loads(capsys.readouterr().out)}
 
     assert told()["configuration"] == ("ok", f"none; it would be {place}")
-    assert told()["model"][0] == "note" and told()["endpoint"] == ("note", "OpenAI's own; OPENAI_API_KEY is not set")
+    assert told()["model"][0] == "note" and told()["endpoint"] == (
+        "note", "of a model that names none: OpenAI's; OPENAI_API_KEY is not set")
     place.write_text(MINE)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-to-be-told")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1")
     seen = told()
     assert seen["configuration"] == ("ok", f"{place}: models default, strong; limits")
     assert seen["model"] == ("ok", "python:mine.py:answer, of your configuration")
-    assert seen["endpoint"] == ("ok", "OPENAI_BASE_URL is http://localhost:1/v1; OPENAI_API_KEY is set")
+    assert seen["endpoint"] == (
+        "ok", "of a model that names none: OPENAI_BASE_URL, http://localhost:1/v1; OPENAI_API_KEY is set")
     assert "sk-not" not in str(seen)
+    place.write_text('models: {default: {name: qwen3, endpoint: "http://localhost:11434/v1"}}\n')
+    assert told()["model"] == ("ok", "openai:qwen3 at http://localhost:11434/v1, of your configuration")
     place.write_text("modles: {}\n")
     monkeypatch.setenv("OPENAI_BASE_URL", "localhost:1/v1")
     assert told()["configuration"][0] == told()["endpoint"][0] == "bad" and command(["doctor"]) == 1

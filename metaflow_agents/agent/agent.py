@@ -217,7 +217,7 @@ class RoleAgent:
                     return taken.work, taken.said
                 left = reviewing.repairs - reviews
                 if left <= 0:
-                    raise AnswerInvalid([f"rejected by its reviewer: {told}"])
+                    raise AnswerInvalid([f"rejected by its reviewer: {told}{reviewing.wanted}"])
                 reviews += 1
                 branch = f"review.{reviews}"
             more = await thinking.ladder.climb(thinking, branch, thinking.ladder.complained(told), thinking.acting.untrusted)

@@ -34,6 +34,12 @@ class Reviewing:
         """How often the author may mend."""
         return 0 if self._review is None else self._review.repairs
 
+    @property
+    def wanted(self) -> str:
+        """The condition that a rejection did not meet, for people; empty where it is the usual one."""
+        accept = None if self._review is None else self._review.accept
+        return f"; `accept: {accept}` does not hold" if accept else ""
+
     async def told(self, answer: Any, payload: Data | Binary | Patch, number: int) -> str | None:
         """What the judge says against an answer; None where it is taken. `number`: how many reviews came before.
 

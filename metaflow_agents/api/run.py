@@ -20,7 +20,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from metaflow_agents.errors import RunSucceeded, SOPInvalid, SOPNotFound, UsageError, did_you_mean
+from metaflow_agents.errors import ModelMissing, RunSucceeded, SOPInvalid, SOPNotFound, UsageError, did_you_mean
 from metaflow_agents.journal.approvals import Consents
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.journal.keeping import kept_values, overlooked
@@ -31,7 +31,7 @@ from metaflow_agents.journal.values import Values
 from metaflow_agents.models.registry import Given
 from metaflow_agents.questions.broker import Asker
 from metaflow_agents.runtime.checking import checked
-from metaflow_agents.runtime.earlier import taken_over
+from metaflow_agents.runtime.earlier import models_of, taken_over
 from metaflow_agents.runtime.handle import Beginning, Run, RunResult, new_journal
 from metaflow_agents.runtime.input_files import Remote
 from metaflow_agents.runtime.inputs import added, labels, read_inputs, stand_ins, versions
@@ -124,7 +124,13 @@ def start(
     if recorded is not None and from_run is not None:
         raise UsageError(f"`--demo` takes results over from a recording and `--from {from_run}` from a run: leave one of them "
                          "out")
-    prepared = _prepared(sop, model=model, models=models, sandbox=sandbox, workspace=workspace, settings=settings, late=late)
+    try:
+        prepared = _prepared(sop, model=model, models=models, sandbox=sandbox, workspace=workspace, settings=settings, late=late)
+    except ModelMissing as error:
+        had = "" if from_run is None or workspace is None or model is not None or models else models_of(Path(workspace), from_run)
+        if not had:
+            raise
+        raise ModelMissing(f"{had}{error}") from None
     program, home = prepared.program, prepared.choices.home
     over, allowed = prepared.capped(budget, until), prepared.allowed(allow)
     options = prepared.options(given=dict(given or {}), asker=asker, yes=yes)

@@ -16,6 +16,7 @@ from metaflow_agents.cli.output import page, say, say_json
 
 if TYPE_CHECKING:
     from metaflow_agents.sandbox.probe import SandboxHolding
+    from metaflow_agents.schema.endpoint import EndpointModel
     from metaflow_agents.schema.sop import Configuration
     from metaflow_agents.settings import Settings
 
@@ -36,7 +37,7 @@ def doctor(workspace: Workspace = WORKSPACE, json: Json = False) -> int:
     from metaflow_agents.views.page import table
 
     found = [_python(), _package(), _sqlite(), _libyaml(), _workspace(workspace), *_open_to_others(workspace), *_models(),
-             *_sandboxes(), _documents(), *_checkups(), *_plugins()]
+             *_sandboxes(one_by_one=json), _documents(), *_checkups(), *_plugins()]
     if json:
         say_json([asdict(finding) for finding in found])
     else:
@@ -118,13 +119,20 @@ def _models() -> list[Checkup]:
     return [own, _default(settings, read.configuration), _keys(settings)]
 
 
+def _told(model: str | EndpointModel) -> str:
+    """A configured model, and where it is asked if it says so."""
+    if isinstance(model, str):
+        return model
+    name = f"python:{model.python}" if model.python is not None else f"openai:{model.name}"
+    return name if model.endpoint is None else f"{name} at {model.endpoint}"
+
+
 def _default(settings: Settings, configuration: Configuration) -> Checkup:
     if settings.sop_model:
         return Checkup("model", "ok", f"SOP_MODEL is {settings.sop_model}")
     default = configuration.models.get("default")
     if default is not None:
-        told = default if isinstance(default, str) else f"openai:{default.name}"
-        return Checkup("model", "ok", f"{told}, of your configuration")
+        return Checkup("model", "ok", f"{_told(default)}, of your configuration")
     return Checkup("model", "note", "none is configured: `--model openai:NAME` asks an endpoint; `dry`, `python:…`, `replay:…` "
                                     "and `manual` need none")
 
@@ -136,15 +144,17 @@ def _keys(settings: Settings) -> Checkup:
     key = f"OPENAI_API_KEY is {'set' if settings.openai_api_key else 'not set'}"
     url = settings.openai_base_url
     if url is None:
-        return Checkup("endpoint", "ok" if settings.openai_api_key else "note", f"OpenAI's own; {key}")
+        return Checkup("endpoint", "ok" if settings.openai_api_key else "note", f"of a model that names none: OpenAI's; {key}")
     fault = url_fault(url)
     if fault is not None:
         return Checkup("endpoint", "bad", f"OPENAI_BASE_URL: {fault[0]}; {fault[1]}")
-    return Checkup("endpoint", "ok", f"OPENAI_BASE_URL is {url}; {key}")
+    return Checkup("endpoint", "ok", f"of a model that names none: OPENAI_BASE_URL, {url}; {key}")
 
 
-def _sandboxes() -> list[Checkup]:
-    """Each sandbox that confines, and which of them a run has where none is named."""
+def _sandboxes(*, one_by_one: bool) -> list[Checkup]:
+    """Each sandbox that confines, and which of them a run has where none is named. `one_by_one`: with each attempt that was
+    refused; else their number.
+    """
     from metaflow_agents.sandbox.choice import CONFINING, looked_at
     from metaflow_agents.sandbox.engines import engine_of
     from metaflow_agents.settings import Settings
@@ -157,15 +167,19 @@ def _sandboxes() -> list[Checkup]:
         used = Checkup("sandbox", "note", "none holds: commands run with `--sandbox none` only; what each lacks follows")
     else:
         used = Checkup("sandbox", "ok", f"{first} is used, unless `--sandbox` names another")
-    return [used, *(finding for name, one in found.items() for finding in _confining(name, one))]
+    return [used, *(finding for name, one in found.items() for finding in _confining(name, one, one_by_one=one_by_one))]
 
 
-def _confining(name: str, found: SandboxHolding) -> list[Checkup]:
-    """Whether it holds, and each way out that a command tried in it."""
+def _confining(name: str, found: SandboxHolding, *, one_by_one: bool) -> list[Checkup]:
+    """Whether it holds, and the ways out that a command tried in it: each that was not refused has a line of its own."""
     from metaflow_agents.sandbox.cgroup import group_parent
 
-    attempts = [Checkup("refused", "ok", f"{name}: {what}") if refused else Checkup("not refused", "note", f"{name}: {what}")
-                for what, refused in found.attempts]
+    refused = [Checkup("refused", "ok", f"{name}: {what}") for what, held in found.attempts if held]
+    open_ = [Checkup("not refused", "note", f"{name}: {what}") for what, held in found.attempts if not held]
+    if refused and not one_by_one:
+        refused = [Checkup("refused", "ok", f"{name}: {len(refused)} of {len(found.attempts)} attempts to get out; `sop doctor "
+                                            "--json` lists them")]
+    attempts = [*refused, *open_]
     if found.program is None:
         return [Checkup(name, "note", f"does not work: {found.why}; fix: {found.mend}"), *attempts]
     if name == "container":

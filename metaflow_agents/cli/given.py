@@ -9,7 +9,7 @@ from typing import Any
 
 from metaflow_agents.cli.output import prompt
 from metaflow_agents.errors import AnswerInvalid, UsageError, did_you_mean
-from metaflow_agents.runtime.input_options import is_texts, parse_option
+from metaflow_agents.runtime.input_options import is_file, is_texts, parse_option
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import PATHS, Input
 from metaflow_agents.schema.validation import validator
@@ -65,6 +65,18 @@ def read_options(program: Program, options: Iterable[tuple[str, str | None]], ow
         value = parse_option(program, name, text)
         found[name] = [*found[name], *value] if name in found else value
     return found
+
+
+def named_files(program: Program, options: Iterable[tuple[str, str | None]]) -> list[str]:
+    """A line for each text that is the name of a file that is there: who wrote it may have meant what the file holds."""
+    declared = {option_of(name): name for name in program.sop.inputs}
+    told = []
+    for option, text in options:
+        name = declared[option.replace("_", "-")]
+        if text is not None and program.sop.inputs[name].type not in PATHS and is_file(text):
+            told.append(f"`{option} {text}` is taken as text, and a file of that name is there: write `{option} @{text}` for what "
+                        "it holds")
+    return told
 
 
 def read_pairs(program: Program, pairs: Sequence[str]) -> dict[str, Any]:

@@ -84,6 +84,7 @@ def run(context: typer.Context,
     everybody, named = options.models(model)
     with _after_the_sop(found.file):
         inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
+        say(given.named_files(program, found.options), sys.stderr)
         recorded = None
         if demo:
             recorded, shown = _demonstrated(program, everybody, named)
@@ -176,6 +177,7 @@ def preview(context: typer.Context,
     own = [option for param in context.command.params for option in param.opts if option.startswith("--")]
     with _after_the_sop(file):
         inputs = {**given.read_options(program, found.options, own), **given.read_pairs(program, pairs or ())}
+        say(given.named_files(program, found.options), sys.stderr)
         given.refuse_missing(program, inputs, own)
     sent = asyncio.run(rehearse(file, step, inputs=inputs, given=given.read_values(program, values or ())))
     if json:

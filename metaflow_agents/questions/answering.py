@@ -38,7 +38,7 @@ def answer_of(question: Question, *, text: str | None = None, verdict: Literal["
     if judged and (verdict is None or text is not None):
         raise UsageError(f"the question wants {WANTS[question.kind]}" + ("" if text is None else "; words go with --reason"))
     if not judged and (verdict is not None or reason):
-        given = "--reason" if reason else "verdict"
+        given = "--reason" if verdict is None else f"--{verdict}"
         raise UsageError(f"the question wants {WANTS[question.kind]}{_listed(question)}, and no {given}")
     if question.kind != "action" and (scope != "once" or arguments is not None):
         raise UsageError(f"`{'--arguments' if arguments is not None else '--for'}` belongs to an action that is asked about")

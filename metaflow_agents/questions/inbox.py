@@ -58,7 +58,8 @@ def chosen(questions: list[Open], run: str, number: int | None) -> Open:
     waiting = [one for one in questions if not one.given]
     if not waiting:
         given = " but what was answered and is taken in when it goes on" if questions else ""
-        raise UsageError(f"run `{run}` asks nothing{given}: there is nothing to answer")
+        raise UsageError(f"run `{run}` asks nothing{given}: there is nothing to answer; to change an earlier answer, branch "
+                         f"off before the step that asked: `sop fork {run} --at STEP@1`")
     if number is None:
         if len(waiting) > 1:
             listed = ", ".join(str(one.number) for one in waiting)

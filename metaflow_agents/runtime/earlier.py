@@ -29,6 +29,18 @@ def taken_over(options: Options, home: Path | None, from_run: str | None, record
     return replace(options, earlier=RecordedResults(read_recording(Path(recorded)))) if recorded else options
 
 
+def models_of(home: Path, run: str) -> str:
+    """What is told before "no model is configured" where that run had models: `--from` takes inputs over, and no model, since
+    that would be asked and paid unsaid. Empty where it had none that an option can name. Raises UsageError where it is no run.
+    """
+    with Journal.read(journal_path(home, run)) as journal:
+        chosen = journal.state.chosen
+    written = [f"`--model {spec if name == '*' else f'{name}={spec}'}`" for name, spec in chosen.items()
+               if isinstance(spec, str) and ":" not in name]
+    return f"`--from {run}` takes over the inputs of that run, and no model; it had {', '.join(written)}: add that, or " \
+           "another. " if written else ""
+
+
 class RecordedResults:
     """What commands, tools and functions gave in a recording: it stands for them where all that they depend on is equal."""
 

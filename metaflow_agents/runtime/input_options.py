@@ -56,7 +56,7 @@ def _text(name: str, file: str) -> str:
 
 def _no_value(name: str, text: str, schema: Mapping[str, Any], error: ValueError, file: str | None) -> UsageError:
     """What an option's text should have been. `file`: where it was read from."""
-    if file is None and _is_file(text):
+    if file is None and is_file(text):
         return UsageError(f"input `{name}` is given `{text}`, the name of a file: write `@{text}` for what the file holds")
     whose = "" if file is None else f"{file}: "
     if "enum" in schema:
@@ -74,7 +74,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _is_file(text: str) -> bool:
+def is_file(text: str) -> bool:
     """Whether a text is the name of a file that is there."""
     try:
         return Path(text).is_file()

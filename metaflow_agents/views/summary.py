@@ -165,7 +165,8 @@ def show_lines(told: Told, history: Standing, page: Page) -> list[str]:
     facts = [
         ["SOP", f"{told.program.sop.sop}  {run.location}".rstrip()],
         ["state", _standing(told)],
-        ["began", f"{moment(glance.began)}, under way for {duration(glance.seconds)}"],
+        ["began", f"{moment(glance.began)}, {'its last event after' if told.standing == 'running' else 'under way for'} "
+                  f"{duration(glance.seconds)}"],
         ["cost", _cost(told)],
         *[["tries", f"failed: {fact}"] for fact in _tries(told)],
         *[["" if number else "models", line] for number, line in enumerate(cast_told(told.program, run.models) or ["none"])],
@@ -214,7 +215,8 @@ def _where(told: Told) -> str:
 def _items(told: Told, step: str) -> str:
     active = next((firing for firing in told.outline.active.values() if firing.step == step), None)
     if active is not None:
-        return "under way" if active.items is None else f"under way, {active.done:,} of {amount(len(active.items), 'item')}"
+        how = "under way" if told.standing in ("running", "waiting") else "unfinished"
+        return how if active.items is None else f"{how}, {active.done:,} of {amount(len(active.items), 'item')}"
     return amount(told.outline.walked.get(step, 0), "item") if told.program.sop.steps[step].foreach else ""
 
 
