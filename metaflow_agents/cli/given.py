@@ -74,8 +74,8 @@ def named_files(program: Program, options: Iterable[tuple[str, str | None]]) -> 
     for option, text in options:
         name = declared[option.replace("_", "-")]
         if text is not None and program.sop.inputs[name].type not in PATHS and is_file(text):
-            told.append(f"`{option} {text}` is taken as text, and a file of that name is there: write `{option} @{text}` for what "
-                        "it holds")
+            told.append(f"`{option} {text}` is taken as text, and a file of that name is there: write `{option} @{text}` for "
+                        "what it holds")
     return told
 
 
