@@ -139,7 +139,7 @@ def test_what_is_too_large_to_store_is_made_here(code: str, tmp_path: Path, monk
     make, message = GENERATED[code]
     make(tmp_path)
     if code == "file-unreadable":                           # of a project's own files root can read all
-        monkeypatch.setattr(library, "roots", lambda _: [tmp_path.resolve(), Path("/proc/self").resolve()])
+        monkeypatch.setattr(library.Folders, "roots", [tmp_path.resolve(), Path("/proc/self").resolve()])
     problems = check(tmp_path / "it.yaml", start=tmp_path).problems
     matching = [problem for problem in problems if problem.code == code]
     assert len(matching) == 1

@@ -152,7 +152,7 @@ def test_a_cancellation_by_nobody_beside_the_attempts_stops_the_run(harness: Har
 
     from metaflow_agents.engine import step_execution as fanout
 
-    monkeypatch.setattr(fanout, "pack", raising(EXCEPTIONS["CancelledError"]))
+    monkeypatch.setattr(fanout, "stored", raising(EXCEPTIONS["CancelledError"]))
     ended = drive(lambda: begun(SCENES["stopped"], "stopped", harness.sops, harness.folder / "home"), None)
     assert ended.outcome == "stopped" and ended.result is not None and "CancelledError" in ended.result.reason
 

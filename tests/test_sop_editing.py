@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from tiers import ALL, chance, examples, some
 
 from metaflow_agents.errors import UsageError
-from metaflow_agents.runtime.prepare import check
+from metaflow_agents.runtime.checking import check
 from metaflow_agents.schema.scalars import Expression, Template
 from metaflow_agents.schema.step import READS, Step
 from metaflow_agents.sop.editing.changes import Edited, change_of, edit
