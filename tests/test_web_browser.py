@@ -173,6 +173,7 @@ def test_the_slider_replays_the_run(page: Any, server: Server, written: str) -> 
     assert "seq=" not in page.url and page.locator('[data-node="step:review"].done').count() == 1
 
 
+@pytest.mark.slow
 def test_all_of_it_by_keyboard_alone(page: Any, server: Server) -> None:
     """Begin a run, watch it, open the fault and the diff, answer a question, stop, resume, fork: no click."""
     press, server_shut = page.keyboard.press, server.shut

@@ -158,6 +158,7 @@ def test_a_thousand_live_items_keep_up(page: Any, server: Server) -> None:
     live(page, server, 1000)
 
 
+@pytest.mark.slow
 def test_live_items_keep_up(page: Any, server: Server) -> None:
     live(page, server, 120)
 
@@ -225,6 +226,7 @@ def test_a_conversation_of_a_hundred_turns_scrolls_and_is_searched(page: Any, se
     until(lambda: "torn" in page.locator("mark.current").inner_text() and in_view(page.locator("mark.current")), "another place")
 
 
+@pytest.mark.slow
 def test_four_hundred_calls_of_a_tree_of_thoughts_scroll(page: Any, server: Server) -> None:
     said = server.sop("run", str(CLASSICS / "tree_of_thoughts.yaml"), "--numbers", "4 5 6 10",
                       "--model", f"python:{CLASSICS}/desk.py:player", "--name", "tree")
@@ -387,6 +389,7 @@ def test_a_memory_is_searched_and_forgotten(page: Any, server: Server, runs: Run
 # -- for everybody
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("view", ["time", "conversation&key=write@2~0", "artifacts&name=draft", "artifacts&name=draft&a=1&b=2",
                                   "artifacts&name=program", "artifacts&tab=files"])
 def test_axe_finds_no_violation_in_a_view(page: Any, server: Server, runs: Runs, view: str) -> None:
@@ -394,6 +397,7 @@ def test_axe_finds_no_violation_in_a_view(page: Any, server: Server, runs: Runs,
     accessible(page, server, f"#/run/{name}?view={view}", ".tl-row[data-key], .turn, .shown, .diff")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("at", ["#/compare?a=draft-1&b=draft-2", "#/memory"])
 def test_axe_finds_no_violation_in_a_page(page: Any, server: Server, runs: Runs, at: str) -> None:
     runs("hostile", "hostile", "--idea", HOSTILE)
