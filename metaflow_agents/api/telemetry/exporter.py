@@ -63,7 +63,7 @@ class Exporter:
         if self._spans is None:
             self._spans = self._begun()
         ended = self._spans.hear(number, event)
-        if number > self.sent:
+        if ended and number > self.sent:
             self._waiting += ended
         self.position = number
 

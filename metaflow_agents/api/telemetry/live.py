@@ -109,12 +109,14 @@ class Live:
         """Takes in what happened since, and sends a batch whenever there is one. False where the collector does not take it."""
         if exporter.waiting >= BATCH and not exporter.send(self._left()):
             return False
-        while self._queue:
-            number, event = self._queue.popleft()
-            if number > exporter.position + 1 and not self._read(exporter):
+        queue, position = self._queue, exporter.position
+        while queue:
+            number, event = queue.popleft()
+            if number > position + 1 and not self._read(exporter):
                 return False
             if number > exporter.position and not self._taken_in(exporter, number, event):
                 return False
+            position = exporter.position
         return not self._deadline or self._read(exporter)
 
     def _read(self, exporter: Exporter) -> bool:

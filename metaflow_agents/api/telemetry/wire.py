@@ -61,8 +61,10 @@ def _span(span: Span) -> bytes:
     parts = [b"\x0a\x10", span.trace, b"\x12\x08", span.id]
     if span.parent:
         parts += (b"\x22\x08", span.parent)
-    parts += (_text(0x2A, span.name), _KINDS[span.kind], _TIMES(0x39, _nanos(span.start), 0x41, _nanos(span.end)),
-              _OF_SPAN(span.attributes.items()), *map(_event, span.events))
+    parts += (_span_named(span.name), _KINDS[span.kind], _TIMES(0x39, int(span.start * 1e9), 0x41, int(span.end * 1e9)),
+              _OF_SPAN(span.attributes.items()))
+    if span.events:
+        parts += map(_event, span.events)
     if span.dropped:
         parts.append(b"\x60" + _varint(span.dropped))
     if span.link is not None:
@@ -102,11 +104,12 @@ class _Attributes:
     def __init__(self, tag: int) -> None:
         self._tag = tag
         self._known: dict[tuple[str, Attribute], bytes] = {}
+        self._before: dict[str, bytes] = {}
 
     def __call__(self, attributes: Iterable[tuple[str, Attribute]]) -> bytes:
         """All of these, one after the other."""
         known = self._known
-        return b"".join([known.get(item) or self._written(item) for item in attributes])
+        return b"".join([known[item] if item in known else self._written(item) for item in attributes])
 
     def _written(self, item: tuple[str, Attribute]) -> bytes:
         name, value = item
@@ -114,6 +117,8 @@ class _Attributes:
         if kind is str:
             told = _text(0x0A, value)  # type: ignore[arg-type]
         elif kind is int:
+            if 128 <= value < 16384:  # type: ignore[operator]
+                return self._small(name, value)  # type: ignore[arg-type]
             told = b"\x18" + _varint(value & 0xFFFFFFFFFFFFFFFF)  # type: ignore[operator]
         elif kind is float:
             told = b"\x21" + _DOUBLE(value)
@@ -122,11 +127,20 @@ class _Attributes:
         else:
             told = _part(0x2A, b"".join(_part(0x0A, _text(0x0A, one)) for one in value))  # type: ignore[union-attr]
         written = _part(self._tag, _named(name) + _part(0x12, told))
-        if (kind is str and len(value) < _OFTEN) or (kind is int and value < _OFTEN):  # type: ignore[arg-type, operator]
+        if (kind is str and len(value) < _OFTEN) or kind is bool or (kind is int and 0 <= value < 128):  # type: ignore[arg-type, operator]
             if len(self._known) >= _MOST:
                 self._known.clear()
             self._known[item] = written
         return written
+
+
+    def _small(self, name: str, number: int) -> bytes:
+        """A number of two bytes, as most numbers of events and counts of tokens are: what stands before it is known."""
+        before = self._before.get(name)
+        if before is None:
+            named = _named(name)
+            before = self._before[name] = bytes((self._tag,)) + _varint(len(named) + 5) + named + b"\x12\x03\x18"
+        return before + bytes((number & 127 | 128, number >> 7))
 
 
 _OFTEN, _MOST = 256, 8192           # characters of a text that is likely to come again, or a number below; how many are kept
@@ -136,6 +150,11 @@ _OF_RESOURCE, _OF_SCOPE, _OF_EVENT, _OF_SPAN, _OF_SUM, _OF_HISTOGRAM = map(_Attr
 @lru_cache(maxsize=256)
 def _named(name: str) -> bytes:
     return _text(0x0A, name)
+
+
+@lru_cache(maxsize=1024)
+def _span_named(name: str) -> bytes:
+    return _text(0x2A, name)
 
 
 def _text(tag: int, text: str) -> bytes:
