@@ -15,6 +15,7 @@ from otel_events import BEGAN, Told, heard, only
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema import event as events
 from metaflow_agents.schema.keys import place_of
+from metaflow_agents.telemetry import wire
 from metaflow_agents.views.spans import Content, Span, Spans, names
 from metaflow_agents.views.spans.fold import KINDS
 
@@ -29,6 +30,11 @@ def told(tmp_path: Path) -> Told:
 def test_every_kind_of_event_becomes_something_and_the_table_says_what() -> None:
     assert set(KINDS) == set(names.TOLD_AS) == EVENT_KINDS
     assert all(names.LEFT_OUT.values())
+
+
+def sent(spans: list[Span]) -> bytes:
+    """As a collector gets them."""
+    return wire.traces(spans, {}, "1")
 
 
 def lines(spans: list[Span], meters: Any) -> list[str]:
@@ -144,7 +150,7 @@ def test_what_a_kill_cut_off_ends_with_the_resume_as_interrupted_at_the_last_sig
              events.Finished(activation="write@1~0", payload="p", seconds=1.0), events.Committed(firing="write@1"),
              events.RunEnded(outcome="success"))
     spans, folded = told.spans()
-    assert spans[:3] == dead                        # whoever exports the dead run sends what the resume would
+    assert sent(spans[:3]) == sent(dead)            # whoever exports the dead run sends what the resume would
     assert [(span.name, span.error, span.end) for span in dead] == [
         ("chat gpt-9", "interrupted", BEGAN + 3), ("invoke_agent writer", "interrupted", BEGAN + 3),
         ("invoke_workflow letters", "interrupted", BEGAN + 3)]
@@ -164,7 +170,7 @@ def test_an_answer_while_no_process_has_the_run_belongs_to_the_sitting_after_it(
     told.add(events.Answered(key="write@1~0", answer="a", by="answer", at=BEGAN + 500),
              events.Resumed(sop="f", compiled=told.compiled, sources={}), events.RunEnded(outcome="waiting"))
     spans, _ = told.spans()
-    assert spans[:2] == before and before[0].error == ""
+    assert sent(spans[:2]) == sent(before) and before[0].error == ""
     assert [one.name for one in spans[-1].events] == [names.ANSWERED]
     assert spans[-1].events[0].attributes == {names.BY: "answer", names.SECONDS: 497.0}
 
@@ -203,7 +209,7 @@ def test_a_fork_has_a_trace_of_its_own_with_a_link_to_the_other(told: Told) -> N
     assert root.link == (other.trace, other.id) and other.link is None
     assert root.attributes[names.RUN] == "two" and root.attributes[names.FORKED] == "one"
     assert {span.attributes[names.CONVERSATION] for span in fork if names.CONVERSATION in span.attributes} == {"two"}
-    assert heard(Spans(told.blobs.__getitem__, name="one"), told.events) == source
+    assert sent(heard(Spans(told.blobs.__getitem__, name="one"), told.events)) == sent(source)
 
 
 def test_a_name_that_a_model_made_up_is_no_name_of_a_tool(told: Told) -> None:
@@ -294,4 +300,4 @@ def test_the_spans_of_a_journals_beginning_are_the_first_of_the_whole(scenes: di
         cut = random.randrange(1, len(held))
         part = Spans(journal.blob)
         first = [span for number, event in held[:cut] for span in part.hear(number, event)]
-        assert first == whole[:len(first)]
+        assert sent(first) == sent(whole[:len(first)])

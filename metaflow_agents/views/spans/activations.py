@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from metaflow_agents.schema.event import Fired
 from metaflow_agents.schema.keys import Place, place_of, steps_in
 from metaflow_agents.views.spans import names
 from metaflow_agents.views.spans.content import Content
 from metaflow_agents.views.spans.open import Open, OpenSpans
 from metaflow_agents.views.spans.span import Attributes
-from metaflow_agents.views.spans.steps import Steps
+from metaflow_agents.views.spans.steps import StepFacts, Steps
+
+
+class _Usual(NamedTuple):
+    """What the spans of all activations of a step have in common: with each other, and with those of their calls."""
+
+    facts: StepFacts
+    name: str
+    told: Attributes
+    common: Attributes
 
 
 class Activations:
@@ -21,6 +32,7 @@ class Activations:
         self.items: dict[str, dict[str, int] | None] = {}
         self.over: dict[str, Open] = {}
         self.run = ""
+        self._known: dict[tuple[str, ...], _Usual] = {}
 
     def fired(self, event: Fired, inside: str, at: float) -> None:
         """A step fires, and its first attempt begins; with `foreach` that of each item does later."""
@@ -54,8 +66,8 @@ class Activations:
         """The firing with `foreach` of a place."""
         one = self.spans.firings.get(place.firing)
         if one is None:
-            told = self._told(place)
-            told[names.ITEMS] = len(self.items.get(place.firing) or ())
+            told: Attributes = {**self._usual(place.steps).common, names.ROUND: place.round, names.EVENT: self.spans.number,
+                                names.ITEMS: len(self.items.get(place.firing) or ())}
             one = self.spans.firing(place, self._around(place, at), at, told)
         return one
 
@@ -75,17 +87,30 @@ class Activations:
             one.name = f"{names.INVOKE_AGENT} {role}"
 
     def _begun(self, place: Place, at: float) -> Open:
-        facts, items = self.steps.of(place.steps), self.items.get(place.firing)
+        items = self.items.get(place.firing)
         parent = self._around(place, at) if items is None else self.firing(place, at)
-        told = self._told(place)
-        told[names.STEP_TYPE] = facts.type
+        usual = self._usual(place.steps)
+        told = {**usual.told, names.ROUND: place.round, names.EVENT: self.spans.number}
         if place.attempt:
             told[names.ATTEMPT] = place.attempt
         if items is not None and place.item is not None:
             told[names.ITEM] = items.get(place.item, -1)
             if self.content is not None:
                 told[names.ITEM_KEY] = self.content.text(place.item)
-        name = f"{names.STEP} {place.steps[-1]}"
+        return self.spans.activation(place, parent, usual.name, at, told, usual.common)
+
+    def _usual(self, path: tuple[str, ...]) -> _Usual:
+        """What all activations of a step tell."""
+        facts = self.steps.of(path)
+        found = self._known.get(path)
+        if found is None or found.facts is not facts:       # the SOP is another one since a resume
+            found = self._known[path] = self._worked_out(path, facts)
+        return found
+
+    def _worked_out(self, path: tuple[str, ...], facts: StepFacts) -> _Usual:
+        common: Attributes = {names.CONVERSATION: self.run, names.STEP_NAME: "/".join(path)}
+        told: Attributes = {**common, names.STEP_TYPE: facts.type}
+        name = f"{names.STEP} {path[-1]}"
         if facts.type == "role":
             told[names.OPERATION], name = names.INVOKE_AGENT, f"{names.INVOKE_AGENT} {facts.role}".rstrip()
             if facts.role:
@@ -93,11 +118,7 @@ class Activations:
         elif facts.type == "sop":
             told[names.OPERATION], told[names.AGENT] = names.INVOKE_WORKFLOW, facts.sop
             name = f"{names.INVOKE_WORKFLOW} {facts.sop}"
-        return self.spans.activation(place, parent, name, at, told)
+        return _Usual(facts, name, told, common)
 
     def _around(self, place: Place, at: float) -> Open | None:
         return self.at(place.around, at) if place.around else None
-
-    def _told(self, place: Place) -> Attributes:
-        return {names.CONVERSATION: self.run, names.STEP_NAME: "/".join(place.steps), names.ROUND: place.round,
-                names.EVENT: self.spans.number}

@@ -25,6 +25,7 @@ class Calls:
     def __init__(self, activations: Activations, providers: Providers, meters: Meters) -> None:
         self._activations, self._spans, self._content = activations, activations.spans, activations.content
         self._providers, self._meters = providers, meters
+        self._known: dict[tuple[str, str, str], tuple[str, Attributes, Attributes]] = {}
 
     def reserved(self, event: events.Reserved, at: float) -> None:
         """A call is about to be sent, or sent again."""
@@ -36,14 +37,22 @@ class Calls:
         owner = self.owner(event.key, at)
         self._activations.named(owner.activation, event.role)
         operation = names.EMBEDDINGS if EMBED in event.key else names.CHAT
-        told: Attributes = {names.OPERATION: operation, **self._providers.of(event.model), names.EVENT: self._spans.number}
-        if event.role:
-            told[names.AGENT] = event.role
+        name, usual = self._usual(operation, event.model, event.role)
+        told = {**usual, names.EVENT: self._spans.number}
         if self._content is not None:
             told[names.KEY] = self._content.text(event.key)
             told.update(self._content.request(event.request))
         wrapper = self._wrapper(event, operation, owner, at)
-        self._spans.child(owner, event.key, f"{operation} {told[names.MODEL]}", at, told, kind="client", wrapper=wrapper)
+        self._spans.child(owner, event.key, name, at, told, kind="client", wrapper=wrapper)
+
+    def _usual(self, operation: str, model: str, role: str) -> tuple[str, Attributes]:
+        """Name and attributes of all calls of a role to a model."""
+        provided = self._providers.of(model)
+        found = self._known.get((operation, model, role))
+        if found is None or found[2] is not provided:       # other models since a resume
+            told: Attributes = {names.OPERATION: operation, **provided, **({names.AGENT: role} if role else {})}
+            found = self._known[operation, model, role] = f"{operation} {provided[names.MODEL]}", told, provided
+        return found[:2]
 
     def _wrapper(self, event: events.Reserved, operation: str, owner: Open, at: float) -> Open | None:
         """What goes around a call: `plan`, or `search_memory`."""

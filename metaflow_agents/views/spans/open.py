@@ -7,35 +7,26 @@ from dataclasses import dataclass, field
 from metaflow_agents.schema.keys import Place
 from metaflow_agents.views.spans import names
 from metaflow_agents.views.spans.identity import span_id
-from metaflow_agents.views.spans.span import Attributes, Kind, Span, SpanEvent
+from metaflow_agents.views.spans.span import NO_EVENTS, Attributes, Kind, Span, SpanEvent
 
 MOST_EVENTS = 128
 """Events of a span, as the SDKs of OpenTelemetry have it; of what comes after these only the count is told."""
-_COMMON = (names.CONVERSATION, names.STEP_NAME)
+_NOTHING: Attributes = {}
 
 
 @dataclass(slots=True, eq=False)
-class Open:
-    """A span under way. `place`: of firings and activations. `owner`: the activation to which a call belongs. `wrapper`: the span
-    around a call, which ends with it. `over`: when an activation ended whose `committed` has still to come; `under`: how many
-    calls are under way in it. Tokens and `cost` (picodollars) are sums.
+class Open(Span):
+    """A span under way, which is given out once it has ended. `place`: of firings and activations. `owner`: the activation to
+    which a call belongs. `wrapper`: the span around a call, which ends with it. `over`: when an activation ended whose
+    `committed` has still to come; `under`: how many calls are under way in it. Tokens and `cost` (picodollars) are sums.
     """
 
-    key: str
-    id: bytes
-    parent: bytes
-    name: str
-    start: float
-    attributes: Attributes
-    home: dict[str, Open]
-    kind: Kind = "internal"
+    key: str = ""
+    home: dict[str, Open] = field(default_factory=dict)
     place: Place | None = None
     owner: Open | None = None
     wrapper: Open | None = None
-    link: tuple[bytes, bytes] | None = None
     common: Attributes = field(default_factory=dict)
-    events: list[SpanEvent] = field(default_factory=list)
-    dropped: int = 0
     over: float = 0.0
     under: int = 0
     tries: int = 1
@@ -52,6 +43,8 @@ class Open:
 
     def tell(self, name: str, at: float, attributes: Attributes) -> None:
         """One more event of the span."""
+        if self.events is NO_EVENTS:
+            self.events = []
         if len(self.events) < MOST_EVENTS:
             self.events.append(SpanEvent(name, at, attributes))
         else:
@@ -79,7 +72,8 @@ class OpenSpans:
 
     def sit_down(self, name: str, at: float, attributes: Attributes) -> Open:
         """The span of a sitting; the first is the trace's root."""
-        self.flow = self._flows[""] = Open("", span_id(self.trace, self.number, ""), self.root, name, at, attributes, self._flows)
+        self.flow = self._flows[""] = Open(self.trace, span_id(self.trace, self.number, ""), self.root, name, "internal", at,
+                                           attributes=attributes, home=self._flows, common=_NOTHING)
         self.root = self.root or self.flow.id
         return self.flow
 
@@ -95,11 +89,11 @@ class OpenSpans:
         one.place = place
         return one
 
-    def activation(self, place: Place, parent: Open | None, name: str, at: float, attributes: Attributes) -> Open:
-        """An activation."""
+    def activation(self, place: Place, parent: Open | None, name: str, at: float, attributes: Attributes,
+                   common: Attributes) -> Open:
+        """An activation. `common`: what its calls tell, too."""
         one = self._made(place.activation, parent, name, at, attributes, self.activations)
-        one.place = place
-        one.common = {attribute: attributes[attribute] for attribute in _COMMON}
+        one.place, one.common = place, common
         return one
 
     def child(self, parent: Open, key: str, name: str, at: float, attributes: Attributes, *, kind: Kind = "internal",
@@ -127,9 +121,10 @@ class OpenSpans:
         if one.owner is not None:
             one.owner.under -= 1
         if error:
-            one.attributes[names.ERROR] = error
-        self._ended.append(Span(self.trace, one.id, one.parent, one.name, one.kind, one.start, max(at, one.start), one.attributes,
-                                one.events, one.dropped, error, words, one.link))
+            one.attributes[names.ERROR] = one.error = error
+            one.message = words
+        one.end = at if at > one.start else one.start
+        self._ended.append(one)
 
     def taken(self) -> list[Span]:
         """What has ended since this was last asked."""
@@ -140,8 +135,8 @@ class OpenSpans:
 
     def _made(self, key: str, parent: Open | None, name: str, at: float, attributes: Attributes, home: dict[str, Open]) -> Open:
         above = self.flow if parent is None else parent
-        one = home[key] = Open(key, span_id(self.trace, self.number, key), self.root if above is None else above.id, name, at,
-                               attributes, home)
+        one = home[key] = Open(self.trace, span_id(self.trace, self.number, key), self.root if above is None else above.id, name,
+                               "internal", at, attributes=attributes, key=key, home=home, common=_NOTHING)
         return one
 
 

@@ -18,6 +18,10 @@ class SpanEvent(NamedTuple):
     attributes: Attributes
 
 
+NO_EVENTS: list[SpanEvent] = []
+"""Of most spans, which share it: it is never added to."""
+
+
 @dataclass(slots=True)
 class Span:
     """One span of a trace. `trace` has 16 bytes, `id` 8, `parent` 8 or none (the root of the trace).
@@ -34,7 +38,7 @@ class Span:
     start: float
     end: float = 0.0
     attributes: Attributes = field(default_factory=dict)
-    events: list[SpanEvent] = field(default_factory=list)
+    events: list[SpanEvent] = field(default_factory=lambda: NO_EVENTS)
     dropped: int = 0
     error: str = ""
     message: str = ""
