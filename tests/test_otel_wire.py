@@ -67,6 +67,7 @@ def test_metrics_are_read_by_the_official_classes(figures: list[float], counts: 
     histogram = Histogram(names.BUCKETS)
     for figure in figures:
         histogram.add(figure)
+    histogram.settle()
     labels = ((names.OPERATION, "chat"), (names.PORT, 80))
     points = [Point(names.INFERENCE_DURATION, labels, histogram), Point(names.SPENT, (), cost),
               *(Point(names.INFERENCE_INPUT, (("number", number),), count) for number, count in enumerate(counts))]

@@ -133,7 +133,6 @@ class _Attributes:
             self._known[item] = written
         return written
 
-
     def _small(self, name: str, number: int) -> bytes:
         """A number of two bytes, as most numbers of events and counts of tokens are: what stands before it is known."""
         before = self._before.get(name)

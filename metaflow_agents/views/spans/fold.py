@@ -108,7 +108,10 @@ class Spans:
             self._open.rest(at, "cancelled" if error or event.outcome == "interrupted" else "")
             flow.attributes[names.OUTCOME] = event.outcome
             self.meters.workflow(flow, at - flow.start, error)
-            self._open.end(flow, at, error, self._words(event.reason))
+            words = self._words(event.reason)
+            if words and not error:             # a description belongs to an error
+                flow.attributes[names.WORDS] = words
+            self._open.end(flow, at, error, words)
 
     # Firings and activations
 

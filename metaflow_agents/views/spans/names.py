@@ -160,7 +160,7 @@ ATTRIBUTES: dict[str, str] = {
     UNTRUSTED: "what came of it is from outside the user",
     VERDICT: "`allow`, `ask` or `deny`",
     WHAT: "what an event or a memory is about: `check`, `repair`, `run`, `reflection`",
-    WORDS: "the words of a question, an answer, a message or an error (content)",
+    WORDS: "the words of a question, an answer, a message, an error or an end (content)",
 }
 """Every attribute of spans and their events, and what it says."""
 
