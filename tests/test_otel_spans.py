@@ -12,10 +12,10 @@ import pytest
 from crash_scenes import SCENES
 from otel_events import BEGAN, Told, heard, only
 
+from metaflow_agents.api.telemetry import wire
 from metaflow_agents.journal.journal import Journal
 from metaflow_agents.schema import event as events
 from metaflow_agents.schema.keys import place_of
-from metaflow_agents.telemetry import wire
 from metaflow_agents.views.spans import Content, Span, Spans, names
 from metaflow_agents.views.spans.fold import KINDS
 
