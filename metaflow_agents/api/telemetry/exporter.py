@@ -67,9 +67,9 @@ class Exporter:
             self._waiting += ended
         self.position = number
 
-    def unheard(self) -> Iterator[tuple[int, Event]]:
-        """Events of the journal that were not taken in yet."""
-        return self._journal.events(after=self.position)
+    def unheard(self, limit: int | None = None) -> Iterator[tuple[int, Event]]:
+        """Events of the journal that were not taken in yet, `limit` at most."""
+        return self._journal.events(after=self.position, limit=limit)
 
     def killed(self) -> None:
         """The journal's end was heard, and the run was killed there: what was under way is sent too. The event that ends it will

@@ -112,16 +112,16 @@ class Live:
         queue, position = self._queue, exporter.position
         while queue:
             number, event = queue.popleft()
-            if number > position + 1 and not self._read(exporter):
+            if number > position + 1 and not self._read(exporter, number - position - 1):
                 return False
             if number > exporter.position and not self._taken_in(exporter, number, event):
                 return False
             position = exporter.position
         return not self._deadline or self._read(exporter)
 
-    def _read(self, exporter: Exporter) -> bool:
-        """Takes in what lies in the journal alone."""
-        return all(self._taken_in(exporter, number, event) for number, event in exporter.unheard())
+    def _read(self, exporter: Exporter, limit: int | None = None) -> bool:
+        """Takes in what lies in the journal alone, and not what the queue holds too: to read it takes as long as to export it."""
+        return all(self._taken_in(exporter, number, event) for number, event in exporter.unheard(limit))
 
     def _taken_in(self, exporter: Exporter, number: int, event: Event) -> bool:
         exporter.hear(number, event)
