@@ -1,7 +1,7 @@
 """Spans and metrics as OTLP has them: protobuf messages, written by hand, since they are few and never change their numbers.
 
-A span takes an eighth of the time that the SDK takes, and nothing is imported for it (decision 127); the tests read what is written
-here by OpenTelemetry's own classes, and find the same bytes.
+A span takes an eighth of the time that the SDK takes, and nothing is imported for it (decision 127); the tests read what is
+written here by OpenTelemetry's own classes, and find the same bytes.
 Source: https://github.com/open-telemetry/opentelemetry-proto/tree/v1.9.0/opentelemetry/proto,
 https://protobuf.dev/programming-guides/encoding/
 """
