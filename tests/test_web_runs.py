@@ -264,7 +264,10 @@ def test_questions_come_to_the_inbox_and_answers_to_the_run(tmp_path: Path) -> N
         wrong = client.post("/api/answer", {"run": run, "number": 1, "answer": {"text": "goood"}})
         assert wrong.status == 400 and "did you mean `good`" in wrong.error
         assert client.post("/api/answer", {"run": run, "number": 7, "answer": {"text": "x"}}).status == 400
+        client.get("/api/inbox")                                # what was read a moment ago is no longer new enough
         assert client.post("/api/answer", {"run": run, "number": 1, "answer": {"choice": "good"}}).json == {"handed_over": False}
+        assert [one["number"] for one in client.get("/api/inbox").json["questions"]] == [2]
+        assert client.row(run)["questions"] == 1
         said = client.post("/api/answer", {"run": run, "number": 2, "answer": {"verdict": "yes"}, "reason": "why not"})
         assert said.status == 200, said.data
         assert client.get("/api/inbox").json["questions"] == [] and client.row(run)["state"] == "waiting"

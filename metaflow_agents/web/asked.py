@@ -91,7 +91,11 @@ def post(path: str, handler: Handler) -> Route:
             return refusal(f"what was sent is no JSON: {error}")
         if not isinstance(body, dict):
             return refusal("what was sent is no JSON object")
-        return await _done(handler, Asked(request.app.state.site, request.query_params, body))
+        site = request.app.state.site
+        try:
+            return await _done(handler, Asked(site, request.query_params, body))
+        finally:
+            site.changed()
     return Route(path, endpoint, methods=["POST"])
 
 

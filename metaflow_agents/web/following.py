@@ -6,6 +6,7 @@ that stays would keep the run from folding its write-ahead log in at its end.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from copy import deepcopy
@@ -17,7 +18,6 @@ from metaflow_agents.journal.store import unknown_run
 from metaflow_agents.views.ui.overview import Stands
 from metaflow_agents.views.ui.progress import Progress
 
-FRESH = 0.2                         # seconds in which what was read is new enough for everybody
 _TICK = 2.0                         # seconds: files that were written that lately are read again, whatever their times say
 _STRIDE = 2000                      # events between two states that are kept
 _KEPT = 64                          # such states of a run; then every second one goes
@@ -57,16 +57,17 @@ class JournalFold:
         self.progress = Progress()
         self.stands = Stands("killed", "", 0.0)
         self._signature: Signature = ()
-        self._looked = 0.0
+        self._looked = -math.inf
         self._kept: list[Progress] = []
         self._stride = _STRIDE
 
-    def update(self, fresh: float = FRESH) -> None:
-        """Reads what is new, unless that was done less than `fresh` seconds ago. Raises UsageError where the run is gone,
-        JournalError.
+    def update(self, since: float = math.inf) -> None:
+        """Reads what is new, unless it was looked after `since`, a time of the monotonic clock. Raises UsageError where the run
+        is gone, JournalError.
         """
         with self.lock:
-            if self._looked and time.monotonic() - self._looked < fresh:
+            now = time.monotonic()
+            if self._looked > since:
                 return
             mark = signature(self.path)
             if not mark:
@@ -80,7 +81,7 @@ class JournalFold:
                 self._signature = mark
             self.stands = self._standing()
             self.told()
-            self._looked = time.monotonic()
+            self._looked = now                                  # what is written while it is read may be missed
 
     def read(self, journal: RawJournal) -> None:
         """Takes the events that are new."""

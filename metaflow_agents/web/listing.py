@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from metaflow_agents.texts.strict_json import read
 from metaflow_agents.views.ui.overview import seconds_of, spent_json
 from metaflow_agents.web.following import JournalFold, Signature, settled, signature
 
-_FRESH = 0.4                        # seconds
+_FRESH = 0.4                        # seconds in which what was read is new enough for everybody
 _PROGRAMS = 256                     # programs whose names are kept
 
 
@@ -35,17 +36,22 @@ class Listing:
     def __init__(self, workspace: Path) -> None:
         self._journals = workspace / JOURNALS
         self._lock = Lock()
-        self._looked = 0.0
+        self._looked = self._changed = -math.inf
         self.version = 0
         self._listed: dict[str, _Listed] = {}
         self._gone: OrderedDict[str, int] = OrderedDict()
         self._folds: dict[str, JournalFold] = {}                # of runs that are under way
         self._names: OrderedDict[str, str] = OrderedDict()      # digest of a program → the SOP's name
 
+    def changed(self) -> None:
+        """This process changed a run: what was read before is not new enough."""
+        self._changed = time.monotonic()
+
     def update(self) -> None:
         """Looks at what changed, unless that was done a moment ago."""
         with self._lock:
-            if self._looked and time.monotonic() - self._looked < _FRESH:
+            now = time.monotonic()
+            if self._looked > max(now - _FRESH, self._changed):
                 return
             there = {path.stem: path for path in self._journals.glob("*.db")}
             for name in [name for name in self._listed if name not in there]:
@@ -56,7 +62,7 @@ class Listing:
             newest = sorted(there, key=lambda name: -self._listed[name].row["began"] if name in self._listed else 0.0)
             for name in newest:
                 self._look(name, there[name])
-            self._looked = time.monotonic()
+            self._looked = now
 
     def _look(self, name: str, path: Path) -> None:
         mark, before = signature(path), self._listed.get(name)
@@ -74,7 +80,7 @@ class Listing:
     def _row(self, name: str, path: Path) -> dict[str, Any] | None:
         fold = self._folds.pop(name, None) or JournalFold(path, keeps=False)
         try:
-            fold.update(0.0)
+            fold.update()
             progress, stands = fold.progress, fold.stands
             if not progress.seq:
                 return None

@@ -35,6 +35,11 @@ class Site:
         self.watched, self.indexes = Watched(self.workspace, self.where), Indexes()
         self.uploads, self.names = Uploads(self.workspace), Names(self.workspace)
 
+    def changed(self) -> None:
+        """A request may have changed runs: who asks next is told of it."""
+        self.listing.changed()
+        self.watched.changed()
+
     @property
     def where(self) -> str:
         """The option that names the workspace in commands that pages show; empty where it is the usual one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
@@ -17,8 +19,9 @@ from metaflow_agents.schema.program import Program
 from metaflow_agents.views.ui.asked import question_json
 from metaflow_agents.views.ui.graph_layout import graph_json
 from metaflow_agents.views.ui.overview import Page
-from metaflow_agents.web.following import FRESH, JournalFold
+from metaflow_agents.web.following import JournalFold
 
+_FRESH = 0.2                        # seconds in which what was read is new enough for everybody
 _RUNS = 16                          # runs that are held at once, the last ones that were looked at
 
 
@@ -99,7 +102,7 @@ class WatchedRun(JournalFold):
             page = self._there()
             changed = {name: self._steps[name] for name, (when, event) in self._marks.items()
                        if name in self._steps and (when > version if version else event >= seq)}
-            return {"version": self.version, **page.live(self.progress, self.stands), "progress": page.done(self._steps),
+            return {"version": self.version, "sessions": self.progress.sessions, **page.live(self.progress, self.stands), "progress": page.done(self._steps),
                     "steps": changed, "questions": self._asked}
 
     def stood(self, seq: int) -> dict[str, Any]:
@@ -124,12 +127,17 @@ class Watched:
         self._workspace, self._where = workspace, where
         self._runs: OrderedDict[str, WatchedRun] = OrderedDict()
         self._lock = Lock()
+        self._changed = -math.inf
 
-    def run(self, name: str, fresh: float = FRESH) -> WatchedRun:
+    def changed(self) -> None:
+        """This process changed a run: what was read before is not new enough."""
+        self._changed = time.monotonic()
+
+    def run(self, name: str) -> WatchedRun:
         """A run, up to date. Raises UsageError, JournalError."""
         with self._lock:
             found = self._runs.get(name) or WatchedRun(journal_path(self._workspace, name), self._where)
-        found.update(fresh)
+        found.update(max(time.monotonic() - _FRESH, self._changed))
         with self._lock:
             found = self._runs.setdefault(name, found)
             self._runs.move_to_end(name)

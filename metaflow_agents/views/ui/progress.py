@@ -69,6 +69,7 @@ class Progress:
         self.seq = 0
         self.clock = RunClock()
         self.opened: dict[str, Any] = {}
+        self.sessions = 0                           # times that a process took it up
         self.budget: dict[str, float] = {}
         self.steps: dict[str, StepProgress] = {}
         self.fired: dict[str, int] = {}
@@ -125,6 +126,7 @@ class Progress:
         return self.step(step).active.get(firing), slot
 
     def _opened(self, event: Mapping[str, Any], now: float) -> None:
+        self.sessions += 1
         self.opened |= {name: value for name, value in event.items() if value}
         self.budget |= event.get("budget", {})
 

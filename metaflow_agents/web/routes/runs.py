@@ -33,12 +33,12 @@ def run(asked: Asked) -> dict[str, Any]:
 def run_stream(asked: Asked) -> News:
     """What changed behind an event; `rests` where nobody carries the run out any more."""
     name = asked.text("run")
-    version, rests = 0, False
+    version, rested = 0, (0, "")
     seq = asked.number("after", 0)          # the last event that the page knows
     asked.site.watched.run(name)
 
     def news() -> list[Told]:
-        nonlocal version, seq, rests
+        nonlocal version, seq, rested
         found = asked.site.watched.run(name).since(version, seq)
         if found["version"] == version:
             return []
@@ -47,9 +47,11 @@ def run_stream(asked: Asked) -> News:
                 found["activations"] = read.index.lines.changed(seq, alive=found["state"] == "running")
                 found["total"] = len(read.index.timeline.rows)
         version, seq = found.pop("version"), found["seq"]
-        rested, rests = rests, found["state"] != "running"
-        told = [Told("run", found, found["seq"])]
-        return told if rested or not rests else [*told, Told("rests", {"state": found["state"], "reason": found["reason"]})]
+        stands, told = (found.pop("sessions"), found["state"]), [Told("run", found, found["seq"])]
+        if found["state"] != "running" and stands != rested:    # it may have gone on and rest again since this was asked last
+            told.append(Told("rests", {"state": found["state"], "reason": found["reason"]}))
+        rested = stands
+        return told
     return news
 
 
