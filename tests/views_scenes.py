@@ -153,10 +153,10 @@ def drafts(request):
 
 
 async def counter(request):
-    while not pathlib.Path("go").exists():
+    item = int(request.key.split("[")[1].split("]")[0])
+    while int(pathlib.Path("go").read_text() or 0) < item:           # the items up to the number in the file
         await asyncio.sleep(0.01)
-    await asyncio.sleep(0.02)
-    if "[41]" in request.key:
+    if item == 41:
         raise ValueError("forty-one is not counted")
     return "counted"
 '''

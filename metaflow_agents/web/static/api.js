@@ -8,9 +8,12 @@ export class ApiError extends Error {
 	}
 }
 
+function address(path, query = {}) {
+	const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+	return `/api/${path}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
+}
+
 async function call(path, { query, body, bytes, signal } = {}) {
-	const given = Object.entries(query || {}).filter(([, value]) => value !== undefined && value !== null && value !== "");
-	const search = given.length ? `?${new URLSearchParams(given)}` : "";
 	const options = { credentials: "same-origin", signal };
 	if (bytes !== undefined) {
 		Object.assign(options, { method: "POST", body: bytes, headers: { "Content-Type": "application/octet-stream" } });
@@ -19,7 +22,7 @@ async function call(path, { query, body, bytes, signal } = {}) {
 	}
 	let response;
 	try {
-		response = await fetch(`/api/${path}${search}`, options);
+		response = await fetch(address(path, query), options);
 	} catch (error) {
 		if (error.name === "AbortError") throw error;
 		throw new ApiError(0, "The server does not answer. Is `sop ui` still running? Runs go on without it.");
@@ -88,8 +91,7 @@ function stream(path, query, on, status = () => {}) {
 		release = await slot();
 		opening = false;
 		if (over || document.hidden) return close();
-		const given = Object.entries({ ...query, after }).filter(([, value]) => value !== undefined);
-		source = new EventSource(`/api/${path}${given.length ? `?${new URLSearchParams(given)}` : ""}`);
+		source = new EventSource(address(path, { ...query, after }));
 		const mine = source;
 		const looking = !release;
 		source.onopen = () => {

@@ -1,9 +1,9 @@
 // The shell: header, navigation, the page of the route, keyboard help, the live region.
 
-import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact-htm.js";
+import { render, useErrorBoundary } from "./vendor/preact-htm.js";
 import api from "./api.js";
-import { onKey, setTeller, shortcuts, singleKeys, useShortcuts, useTitle } from "./hooks.js";
-import { Button, Dialog, Empty, Loading, Problem, Tick } from "./parts.js";
+import { onKey, setTeller, shortcuts, singleKeys, useModule } from "./hooks.js";
+import { Button, Dialog, Empty, html, Loading, Problem, Tick, useEffect, useRef, useShortcuts, useState, useTitle } from "./parts.js";
 import { go, href, parseRoute } from "./router.js";
 
 const PAGES = {
@@ -16,22 +16,6 @@ const PAGES = {
 	memory: () => import("./pages/memory.js"),
 };
 const NAV = [["runs", "Runs", "r"], ["new", "New run", "n"], ["inbox", "Inbox", "i"], ["memory", "Memory", "m"]];
-const loaded = {};
-
-/** The component of a page, loaded once. */
-function usePage(name) {
-	const [, redraw] = useState(0);
-	const [error, setError] = useState(null);
-	useEffect(() => {
-		setError(null);
-		if (loaded[name] || !PAGES[name]) return undefined;
-		let here = true;
-		PAGES[name]().then((module) => { loaded[name] = module.default; }).then(() => here && redraw((n) => n + 1), (problem) => here && setError(problem));
-		return () => { here = false; };
-	}, [name]);
-	return { Page: loaded[name], error };
-}
-
 /** A mistake in one page leaves the others, and says what it was. */
 function Boundary({ children }) {
 	const [error, retry] = useErrorBoundary();
@@ -62,7 +46,7 @@ function Shell({ workspace }) {
 	const [link, setLink] = useState("");
 	const [over, setOver] = useState(false);
 	const main = useRef(null);
-	const { Page, error } = usePage(route.page);
+	const { found: Page, error } = useModule(PAGES[route.page]);
 	const questions = useQuestions(route.page);
 
 	useEffect(() => {

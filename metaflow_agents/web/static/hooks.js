@@ -26,6 +26,22 @@ export function useLoad(load, deps) {
 	return { ...state, reload };
 }
 
+const imported = new Map();
+
+/** What the module that `load` imports exports by default, loaded once: {found, error}. */
+export function useModule(load) {
+	const [, redraw] = useState(0);
+	const [error, setError] = useState(null);
+	useEffect(() => {
+		setError(null);
+		if (!load || imported.has(load)) return undefined;
+		let here = true;
+		load().then((module) => imported.set(load, module.default)).then(() => here && redraw((n) => n + 1), (problem) => here && setError(problem));
+		return () => { here = false; };
+	}, [load]);
+	return { found: imported.get(load), error };
+}
+
 /** The latest function, under one identity: for listeners that are added once. */
 export function useLatest(fn) {
 	const latest = useRef(fn);
@@ -33,7 +49,7 @@ export function useLatest(fn) {
 	return useCallback((...given) => latest.current(...given), []);
 }
 
-// --- shortcuts ---------------------------------------------------------------------------------------------------------------
+// shortcuts
 
 const active = new Set();               // lists of shortcuts of the components that are there
 let pending = "";                       // `g`, waiting for its second key
@@ -98,7 +114,7 @@ export function useRows(ref) {
 	]);
 }
 
-// --- the live region ----------------------------------------------------------------------------------------------------------
+// the live region
 
 let teller = () => {};
 export const setTeller = (fn) => { teller = fn; };
@@ -106,7 +122,7 @@ export const setTeller = (fn) => { teller = fn; };
 /** Says something to a screen reader, without moving the focus: what a button did, how a run ended. */
 export const announce = (text) => teller(text);
 
-// --- the clock ----------------------------------------------------------------------------------------------------------------
+// the clock
 
 /** Unix time in seconds, once a second while `running`. */
 export function useNow(running = true) {

@@ -1,8 +1,6 @@
 // How two versions differ, of one run or of two.
 
-import { html } from "../vendor/preact-htm.js";
-import { useLoad } from "../hooks.js";
-import { Diff, count } from "../parts.js";
+import { count, Diff, html, useLoad } from "../parts.js";
 import { Loaded } from "./loaded.js";
 
 /** Versions `a` and `b` of an artifact, or of one file of it. */

@@ -1,8 +1,6 @@
 // One version of an artifact, or one of its files, as what it is: Markdown, a page, an image, a table, code, data, text.
 
-import { html, useEffect, useState } from "../vendor/preact-htm.js";
-import { useLoad } from "../hooks.js";
-import { Button, Bytes, Code, Copy, Empty, Markdown, Text, count, plural } from "../parts.js";
+import { Button, Bytes, Code, Copy, count, Empty, html, Markdown, plural, Text, useEffect, useLoad, useState } from "../parts.js";
 import { Loaded } from "./loaded.js";
 
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];

@@ -1,8 +1,6 @@
 // Two runs side by side: what differs in their SOPs, models, prompts, firings, costs, and in what they made. As `sop diff` says it.
 
-import { html, useState } from "../vendor/preact-htm.js";
-import { useLoad, useTitle } from "../hooks.js";
-import { Button, Choice, Diff, Empty, Problem, State, Table, count, duration, money, plural } from "../parts.js";
+import { Button, Choice, count, Diff, duration, Empty, html, money, plural, Problem, State, Table, useLoad, useState, useTitle } from "../parts.js";
 import { altered, go, href } from "../router.js";
 import { Hunks } from "./artifact_diff.js";
 import { Loaded } from "./loaded.js";

@@ -1,6 +1,6 @@
 // Finding words in a conversation: where they are is worked out from what was loaded, not from the page, in which texts are folded.
 
-import { createContext, html, useContext, useEffect, useRef } from "../vendor/preact-htm.js";
+import { createContext, html, useContext, useEffect, useRef } from "../parts.js";
 
 const MARKED = 500;                     // in one text
 

@@ -1,7 +1,6 @@
 // One text of a conversation: long ones are folded, and unfold by a button or where something in them is looked for.
 
-import { html, useContext, useState } from "../vendor/preact-htm.js";
-import { Text, count } from "../parts.js";
+import { count, html, Text, useContext, useState } from "../parts.js";
 import { Finding, Marked, textOf } from "./conversation_find.js";
 
 const LINES = 16;

@@ -1,7 +1,6 @@
 // The thoughts of a strategy as a tree: what was gone on with stands out, what was dropped is folded away.
 
-import { html, useMemo, useState } from "../vendor/preact-htm.js";
-import { plural } from "../parts.js";
+import { html, plural, useMemo, useState } from "../parts.js";
 
 /** branch → {thought, children}, and those that have no parent. A parent that nobody knows, or a ring, makes a root. */
 export function treeOf(thoughts) {

@@ -1,7 +1,6 @@
 // A tool call as it went: what was asked for, what the policy decided and by which rule, what a person said, what came of it.
 
-import { html } from "../vendor/preact-htm.js";
-import { Duration } from "../parts.js";
+import { Duration, html } from "../parts.js";
 import { textOf } from "./conversation_find.js";
 import { Passage } from "./conversation_text.js";
 

@@ -1,7 +1,6 @@
 // One turn: what was sent, by its parts; what was answered; what the answer had done.
 
-import { html, useContext, useState } from "../vendor/preact-htm.js";
-import { Count, Duration, Money, count, plural } from "../parts.js";
+import { Count, count, Duration, html, Money, plural, useContext, useState } from "../parts.js";
 import { Finding, textOf } from "./conversation_find.js";
 import { Folded, Passage } from "./conversation_text.js";
 import { Tool, anchor } from "./conversation_tools.js";

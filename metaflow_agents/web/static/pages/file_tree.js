@@ -1,7 +1,6 @@
 // Paths as a tree of folders, in which a folder that holds nothing but one other folder stands in one line with it.
 
-import { html, useState } from "../vendor/preact-htm.js";
-import { bytes } from "../parts.js";
+import { bytes, html, useState } from "../parts.js";
 
 /** {folders: Map(name → the same), files: [entry]} of entries {path, told, bytes, note?}: `told` is the path made harmless. */
 export function folders(entries) {

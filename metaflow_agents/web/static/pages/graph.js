@@ -1,8 +1,6 @@
 // A graph as SVG: boxes and paths as the server laid them out, with a state for each; also the page of a SOP draws with it.
 
-import { html, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { useLatest, useShortcuts, useSize } from "../hooks.js";
-import { Button } from "../parts.js";
+import { Button, html, useLatest, useLayoutEffect, useRef, useShortcuts, useSize, useState } from "../parts.js";
 
 const STEP = 1.25;                      // of the zoom
 const [LEAST, MOST] = [0.2, 2.5];

@@ -1,8 +1,6 @@
 // What all runs ask, with what is needed to decide; one answer, or the same one for many.
 
-import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLoad, useRows, useTitle } from "../hooks.js";
-import { Button, Loading, Problem, Tick, plural } from "../parts.js";
+import { announce, Button, html, Loading, plural, Problem, Tick, useEffect, useLoad, useRef, useRows, useState, useTitle } from "../parts.js";
 import { href } from "../router.js";
 import { Question, afterAnswer, idOf } from "./question.js";
 
@@ -28,7 +26,6 @@ export default function Inbox({ api, route }) {
 	const toggle = (id) => setChosen((before) => (before.includes(id) ? before.filter((one) => one !== id) : [...before, id]));
 	const answered = (question) => {
 		setChosen((before) => before.filter((one) => one !== idOf(question)));
-		dispatchEvent(new Event("sop-questions"));
 		return reload();
 	};
 	if (error && !value) return html`<div class="page"><h1>Inbox</h1><${Problem} error=${error} retry=${reload} /></div>`;

@@ -1,7 +1,6 @@
 // What a page shows of something that is asked for: what came, or that it is on its way, or what went wrong.
 
-import { html } from "../vendor/preact-htm.js";
-import { Loading, Problem } from "../parts.js";
+import { html, Loading, Problem } from "../parts.js";
 
 /** `from` is what `useLoad` gives; `children` a function of the value. What was there stays while it is asked for again. */
 export function Loaded({ from: { value, error, reload }, lines = 5, children }) {

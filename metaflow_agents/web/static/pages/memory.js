@@ -1,8 +1,6 @@
 // What roles remember beyond a run: looked through, searched, forgotten. As `sop memory show`, `search` and `forget`.
 
-import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLoad, useRows, useTitle } from "../hooks.js";
-import { Button, Choice, Confirm, Empty, Loading, Problem, Search, Time, count, plural } from "../parts.js";
+import { announce, Button, Choice, Confirm, count, Empty, html, Loading, plural, Problem, Search, Time, useEffect, useLoad, useRef, useRows, useState, useTitle } from "../parts.js";
 import { altered, go, href } from "../router.js";
 import { textOf } from "./conversation_find.js";
 import { Passage } from "./conversation_text.js";

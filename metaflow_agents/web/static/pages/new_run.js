@@ -1,8 +1,6 @@
 // Page 2: begin a run. Without a file the SOPs that there are; with one a form of its inputs, and what `sop check` says beside it.
 
-import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLoad, useRows, useTitle } from "../hooks.js";
-import { Button, Choice, Empty, Entry, Loading, Problem, Search, Tick, count, money, plural } from "../parts.js";
+import { announce, Button, Choice, count, Empty, Entry, html, Loading, money, plural, Problem, Search, Tick, useEffect, useLoad, useRef, useRows, useState, useTitle } from "../parts.js";
 import { go, href } from "../router.js";
 import { Input, unfit, valueOf, written } from "./new_run_inputs.js";
 

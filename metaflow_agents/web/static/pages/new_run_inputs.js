@@ -1,7 +1,6 @@
 // One input of a SOP as a control: text, choices, numbers, lists, files and folders by path or upload, JSON with its schema.
 
-import { html, useState } from "../vendor/preact-htm.js";
-import { Field, Tick, bytes, plural } from "../parts.js";
+import { bytes, Field, html, plural, Tick, useState } from "../parts.js";
 
 const LONG = /text|idea|description|question|topic|request|prompt|issue|feedback|note|about|what/i;
 const required = (input) => input.required ?? !input.optional;

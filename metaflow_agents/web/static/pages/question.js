@@ -1,14 +1,13 @@
 // One question of a run: what is asked, why, by whom, what was read from outside, and the ways to answer. For the inbox and the run.
 
-import { html, useState } from "../vendor/preact-htm.js";
-import { announce } from "../hooks.js";
-import { Button, Choice, Entry, Tick, Time } from "../parts.js";
+import { announce, Button, Choice, Entry, html, Tick, Time, useState } from "../parts.js";
 import { href } from "../router.js";
 
 export const idOf = ({ run, number }) => `${run} ${number}`;
 
 /** A run that has stopped to wait goes on as soon as nothing of it is open. One that is running takes the answer in by itself. */
 export async function afterAnswer(api, question, open, resume) {
+	dispatchEvent(new Event("sop-questions"));
 	if (!resume || open.some((one) => one.run === question.run && idOf(one) !== idOf(question))) return;
 	try {
 		const { can } = await api.run(question.run);

@@ -1,8 +1,6 @@
 // The page of a run: how it stands, what it spent, what it waits for; four views on the same thing, linked; a panel at the side.
 
-import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLatest, useLoad, useShortcuts, useTitle } from "../hooks.js";
-import { Button, Empty, Loading, Problem, Tabs } from "../parts.js";
+import { announce, Button, Empty, html, Loading, Problem, Tabs, useEffect, useLatest, useLoad, useMemo, useModule, useRef, useShortcuts, useState, useTitle } from "../parts.js";
 import { altered, go, href } from "../router.js";
 import { Head } from "./run_head.js";
 import { Side } from "./run_side.js";
@@ -13,7 +11,6 @@ const VIEWS = {
 	conversation: ["Conversation", () => import("./run_conversation.js")],
 	artifacts: ["Artifacts", () => import("./run_artifacts.js")],
 };
-const loaded = {};
 
 /** The overview, kept up to date by the stream, and what else wants to know of events: {overview, feed, error, reload}. */
 function useRun(api, run, setLink) {
@@ -50,27 +47,13 @@ function merged(before, data) {
 	return after;
 }
 
-/** The component of a view, loaded once. */
-function useView(name) {
-	const [, redraw] = useState(0);
-	const [error, setError] = useState(null);
-	useEffect(() => {
-		setError(null);
-		if (loaded[name]) return undefined;
-		let here = true;
-		VIEWS[name][1]().then((module) => { loaded[name] = module.default; }).then(() => here && redraw((n) => n + 1), (problem) => here && setError(problem));
-		return () => { here = false; };
-	}, [name]);
-	return { View: loaded[name], error };
-}
-
 export default function Run({ route, api, setLink }) {
 	const { run } = route;
 	const { overview, feed, error, reload } = useRun(api, run, setLink);
 	const view = VIEWS[route.query.view] ? route.query.view : "graph";
 	const selected = route.query.key || "";
 	const [side, setSide] = useState(() => matchMedia("(min-width: 1000px)").matches);
-	const { View, error: missing } = useView(view);
+	const { found: View, error: missing } = useModule(VIEWS[view][1]);
 	useTitle(run);
 	/** Selects a step, firing, item or activation in all views; `view` goes to one, `query` sets further names of the address. */
 	const select = useLatest((key, { view: to, query = {}, replace = false } = {}) => go(altered(route, { key, ...(to ? { view: to } : {}), ...query }), { replace }));

@@ -1,19 +1,17 @@
 // What a run made: each artifact with its versions, who made them and why, any two compared; and the files with their history.
 
-import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { useLoad, useRows } from "../hooks.js";
-import { Button, Choice, Empty, Tabs, count, plural } from "../parts.js";
+import { Button, Choice, count, Empty, html, plural, Tabs, useEffect, useLoad, useRef, useRows, useState } from "../parts.js";
 import { altered, go, within } from "../router.js";
 import { Difference } from "./artifact_diff.js";
 import { Rows, Shown } from "./artifact_shown.js";
-import { useChanges } from "./changes.js";
 import { FileTree } from "./file_tree.js";
+import { made, useFollowed } from "./followed.js";
 import { Loaded } from "./loaded.js";
 import { Files } from "./run_files.js";
 
 export default function Artifacts({ api, run, route, feed, selected, select }) {
 	const asked = useLoad(() => api.artifacts(run), [api, run]);
-	useChanges(feed, asked.reload);
+	useFollowed(feed, asked.reload, 1000, made);
 	const { tab = "artifacts" } = route.query;
 	const to = (changes, options) => go(altered(route, changes), options);
 	const open = (name) => to({ tab: name === "files" ? name : "", name: "", version: "", path: "", a: "", b: "" }, { replace: true });

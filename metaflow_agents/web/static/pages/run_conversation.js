@@ -1,15 +1,14 @@
 // A conversation that reads like one: what a role was shown, by its parts, what it answered, what it did, and what came of it.
 
-import { html, useEffect, useMemo, useReducer, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLatest, useLoad, useShortcuts } from "../hooks.js";
-import { Button, Confirm, Copy, Count, Empty, Field, Loading, Problem, State, modelName, plural } from "../parts.js";
-import { go, href, within } from "../router.js";
+import { Button, Copy, Count, Empty, html, Loading, modelName, plural, Problem, Search, State, useEffect, useLatest, useLoad, useMemo, useReducer, useRef, useShortcuts, useState } from "../parts.js";
+import { href, within } from "../router.js";
 import { segments, words } from "./activation.js";
 import { Finding, places, textOf } from "./conversation_find.js";
 import { Thoughts } from "./conversation_thoughts.js";
 import { anchor } from "./conversation_tools.js";
 import { Acts, Turn } from "./conversation_turn.js";
 import { Conversation, asMarkdown } from "./conversation_turns.js";
+import { Fork } from "./run_head.js";
 
 export default function ConversationView({ api, run, overview, feed, selected, select }) {
 	const own = activationOf(selected);
@@ -58,13 +57,12 @@ function One({ api, run, overview, feed, at, activation, select }) {
 			place?.scrollIntoView({ block: "start" });
 		}));
 	}, [at, told === null, turns.length]);
-	const open = (key) => select(key);
 	const step = useStepper(turns, conversation);
 	useShortcuts([
 		{ keys: "j", told: "next turn", run: () => step(1) },
 		{ keys: "k", told: "turn before", run: () => step(-1) },
-		{ keys: "]", told: "next activation of the step", run: () => told?.next && open(told.next) },
-		{ keys: "[", told: "activation before", run: () => told?.previous && open(told.previous) },
+		{ keys: "]", told: "next activation of the step", run: () => told?.next && select(told.next) },
+		{ keys: "[", told: "activation before", run: () => told?.previous && select(told.previous) },
 		{ keys: "n", told: "next place found", run: () => find.step(1) },
 		{ keys: "N", told: "place found before", run: () => find.step(-1) },
 	]);
@@ -72,12 +70,12 @@ function One({ api, run, overview, feed, at, activation, select }) {
 	if (!told) return html`<${Loading} lines=${9} />`;
 	return html`<${Finding.Provider} value=${{ query: find.query, at: find.at }}>
 		<div class="conversation">
-			<${Head} told=${told} turns=${turns} conversation=${conversation} open=${open} overview=${overview} live=${api.live} onFork=${() => setForking(true)} />
+			<${Head} told=${told} turns=${turns} conversation=${conversation} open=${select} overview=${overview} live=${api.live} onFork=${() => setForking(true)} />
 			<${FindBar} find=${find} />
 			<div class="conversation-body">
-				<${Outline} turns=${turns} total=${told.total ?? turns.length} current=${at} open=${open} />
+				<${Outline} turns=${turns} total=${told.total ?? turns.length} current=${at} open=${select} />
 				<div class="turns">
-					${told.thoughts?.length ? html`<${Thoughts} thoughts=${told.thoughts} onOpen=${open} chosen=${at} />` : null}
+					${told.thoughts?.length ? html`<${Thoughts} thoughts=${told.thoughts} onOpen=${select} chosen=${at} />` : null}
 					${inOrder(turns, told.acts || [], more === null).map(({ turn, number, acts }) => (acts ? html`<div key=${`acts ${acts[0].seq}`} class="turn tools"><${Acts} acts=${acts} run=${run} api=${api} /></div>` : html`<${Turn} key=${`${turn.key} ${turn.try}`} turn=${turn} number=${number} before=${turns[number - 1]} role=${told.role} run=${run} api=${api} chosen=${at !== activation && (at === turn.key || at.startsWith(`${turn.key}/`))} />`))}
 					${!turns.length && !told.acts?.length ? html`<${Empty} title="Nothing was said"><p>${told.ended?.state === "reused" ? "Its result was taken over from an earlier run." : "This activation called no model, command or tool."}</p><//>` : null}
 					${more !== null ? html`<${More} conversation=${conversation} total=${told.total} />` : html`<${Ended} ended=${told.ended} run=${run} />`}
@@ -85,7 +83,7 @@ function One({ api, run, overview, feed, at, activation, select }) {
 				</div>
 			</div>
 		</div>
-		${forking ? html`<${Again} api=${api} run=${run} activation=${activation} onClose=${() => setForking(false)} />` : null}
+		${forking ? html`<${Fork} api=${api} run=${run} at=${activation.replace(/^([^@]+@\d+).*$/s, "$1")} onClose=${() => setForking(false)} />` : null}
 	<//>`;
 }
 
@@ -158,22 +156,14 @@ function Head({ told, turns, conversation, open, overview, live, onFork }) {
 }
 
 function FindBar({ find }) {
-	const enter = (event) => {
+	const keys = (event) => {
+		if (!event.target.matches("input")) return;
 		if (event.key === "Enter") find.step(event.shiftKey ? -1 : 1);
 		else if (event.key === "Escape" && event.target.value) { event.target.value = ""; find.search(""); } else return;
 		event.preventDefault();
 	};
-	const [text, setText] = useState("");
-	const timer = useRef(0);
-	const type = (event) => {
-		setText(event.target.value);
-		clearTimeout(timer.current);
-		timer.current = setTimeout(() => find.search(event.target.value), 150);
-	};
-	const search = text.length > 1;
-	return html`<div class="find" role="search"><label class="search"><span class="hidden">Find in the conversation</span>
-		<input type="search" data-search placeholder="Find in it…" value=${text} onInput=${type} onKeyDown=${enter} /><kbd aria-hidden="true">/</kbd></label>
-		<span class="quiet num" role="status">${!search ? "" : find.found.length ? `${find.number + 1} of ${find.found.length}` : find.query ? "not found" : ""}</span>
+	return html`<div class="find" role="search" onKeyDown=${keys}><${Search} label="Find in the conversation" placeholder="Find in it…" onSearch=${find.search} />
+		<span class="quiet num" role="status">${find.found.length ? `${find.number + 1} of ${find.found.length}` : find.query ? "not found" : ""}</span>
 		<${Button} kind="small" label="Place found before" disabled=${!find.found.length} run=${() => find.step(-1)}>↑<//>
 		<${Button} kind="small" label="Next place found" disabled=${!find.found.length} run=${() => find.step(1)}>↓<//></div>`;
 }
@@ -207,20 +197,4 @@ function Ended({ ended, run }) {
 			const [name, made] = [version.slice(0, version.lastIndexOf("@")), version.slice(version.lastIndexOf("@") + 1)];
 			return html`${number ? ", " : ""}<a key=${version} href=${href("run", { run, view: "artifacts", name, version: made })}>${version}</a>`;
 		})}</span>` : null}</footer>`;
-}
-
-/** The same as `sop fork RUN --at FIRING` and `sop resume`. */
-function Again({ api, run, activation, onClose }) {
-	const firing = activation.replace(/^([^@]+@\d+).*$/s, "$1");
-	const [name, setName] = useState("");
-	const start = async () => {
-		const { run: made } = await api.fork(run, { at: firing, ...(name ? { name } : {}) });
-		await api.resume(made);
-		announce(`${made} runs.`);
-		go(href("run", { run: made }));
-	};
-	return html`<${Confirm} title=${`Run again from ${firing}`} act="Fork and run" run=${start} onClose=${onClose}>
-		<p>A new run begins with all that <b>${run}</b> had made before <code>${firing}</code>, and goes on from there. ${run} stays as it is. Models are asked anew, which may cost money.</p>
-		<${Field} label="Name of the new run" told="Empty: a free name.">${({ id, describedBy }) => html`<input id=${id} aria-describedby=${describedBy} value=${name} onInput=${(event) => setName(event.target.value.trim())} />`}<//>
-		<p class="quiet">On the command line: <code>sop fork ${run} --at ${firing}</code>, then <code>sop resume</code> the new run.</p><//>`;
 }

@@ -1,17 +1,15 @@
 // The files of a run: the tree as it stands, each file with its versions, and the commits of the run's git history.
 
-import { html, useState } from "../vendor/preact-htm.js";
-import { useLoad } from "../hooks.js";
-import { Button, Choice, Empty, Time, count } from "../parts.js";
+import { Button, Choice, count, Empty, html, Time, useLoad, useState } from "../parts.js";
 import { Difference } from "./artifact_diff.js";
 import { Shown } from "./artifact_shown.js";
-import { useChanges } from "./changes.js";
 import { FileTree } from "./file_tree.js";
+import { made, useFollowed } from "./followed.js";
 import { Loaded } from "./loaded.js";
 
 export function Files({ api, run, route, to, feed }) {
 	const asked = useLoad(() => api.files(run), [api, run]);
-	useChanges(feed, asked.reload);
+	useFollowed(feed, asked.reload, 1000, made);
 	return html`<${Loaded} from=${asked}>${({ tree, total, commits }) => {
 		if (!tree.length) return html`<${Empty} title="No file is written"><p>Artifacts with <code>file</code> or <code>files</code> are written into the run's folder, with a git history of their versions.</p><//>`;
 		const file = tree.find((one) => one.path === route.query.path) || tree[0];

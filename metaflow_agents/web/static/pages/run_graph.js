@@ -1,8 +1,6 @@
 // The graph of a run: its steps as planned, in the colours of what happened; a slider over time replays it.
 
-import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
-import { useLatest, useShortcuts } from "../hooks.js";
-import { Button, Count, Duration, Money, State, duration, hue, plural } from "../parts.js";
+import { Button, Count, Duration, duration, html, hue, Money, plural, State, useEffect, useLatest, useMemo, useRef, useShortcuts, useState } from "../parts.js";
 import { altered, go, href, parseKey } from "../router.js";
 import { Graph } from "./graph.js";
 
@@ -105,7 +103,7 @@ function Detail({ run, overview, steps, chosen, graph, select, past }) {
 		return html`<div class="graph-detail"><h2 class="hidden">${past ? "What was under way" : "What is under way"}</h2>
 			${active.length ? html`<ul class="active">${active.map((name) => html`
 			<li key=${name}><${State} state=${steps[name].state} quiet />
-				<button type="button" class="plain-button" onClick=${() => select(name)}>${name}</button>
+				<button type="button" class="link-like" onClick=${() => select(name)}>${name}</button>
 				<span class="quiet cut-line" title=${steps[name].told}>${steps[name].told}</span></li>`)}</ul>`
 			: html`<${Ended} overview=${overview} select=${select} />`}</div>`;
 	}

@@ -1,8 +1,6 @@
 // The head of a run's page: state, progress, what is spent of its limits, and what can be done with it.
 
-import { html, useEffect, useState } from "../vendor/preact-htm.js";
-import { announce, useNow } from "../hooks.js";
-import { Button, Confirm, Copy, Dialog, Entry, Menu, Meter, State, Tick, Time, duration, modelName, plural } from "../parts.js";
+import { announce, Button, Confirm, Copy, Dialog, duration, Entry, html, Menu, Meter, modelName, plural, State, Tick, Time, useEffect, useNow, useState } from "../parts.js";
 import { go, href, parseKey } from "../router.js";
 
 const BAD = ["failed", "failure", "stopped", "endpoint", "killed", "damaged"];
@@ -94,7 +92,7 @@ function ResumeWith({ api, run, reload, onClose }) {
 }
 
 /** A new run from this one, as it was before a firing. */
-function Fork({ api, run, at, onClose }) {
+export function Fork({ api, run, at, onClose }) {
 	const [before, setBefore] = useState(at);
 	const [name, setName] = useState("");
 	const [begin, setBegin] = useState(true);
@@ -105,7 +103,7 @@ function Fork({ api, run, at, onClose }) {
 		go(href("run", { run: made.run }));
 	};
 	return html`<${Confirm} title=${`Fork ${run}`} act="Fork" run=${fork} onClose=${onClose}>
-		<p class="quiet">The new run has all that this one did before that firing, at no cost, and does the rest anew. This run stays as it is.</p>
+		<p class="quiet">The new run has all that this one did before that firing, at no cost, and does the rest anew, which may cost money. This run stays as it is.</p>
 		<${Entry} label="Before the firing" told="Such as fix_code@2. Empty: from where this run stands now." mono value=${before} onText=${setBefore} />
 		<${Entry} label="Name" told="By default this run's name with the next free number." mono value=${name} onText=${setName} />
 		<${Tick} on=${begin} onTick=${setBegin}>Let it go on at once<//><//>`;

@@ -1,9 +1,9 @@
 // The panel at the side of a run: what it cost, what it asks, its log, its audit.
 
-import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { useLatest, useLoad } from "../hooks.js";
-import { Button, Choice, Count, Loading, Money, Problem, Tabs, Tick, VirtualList, clock, count, plural } from "../parts.js";
+import { Button, Choice, clock, Count, count, html, Loading, Money, plural, Problem, Tabs, Tick, useEffect, useLoad, useRef, useState, VirtualList } from "../parts.js";
 import { within } from "../router.js";
+import { useFollowed } from "./followed.js";
+import { Loaded } from "./loaded.js";
 import { Question, idOf } from "./question.js";
 
 const LOG_MOST = 4000;                  // rows that the panel holds; earlier ones are asked for again
@@ -18,24 +18,11 @@ export function Side({ overview, ...rest }) {
 		<div class=${`side-panel ${tab}`} role="tabpanel" id="side-panel" aria-labelledby=${`side-${tab}`} tabIndex="0"><${Panel} overview=${overview} ...${rest} /></div></aside>`;
 }
 
-/** Looks again when events came, at most every `every` milliseconds. */
-function useFollowed(feed, look, every) {
-	const timer = useRef(0);
-	const latest = useLatest(look);
-	useEffect(() => {
-		const stop = feed.subscribe(() => {
-			if (!timer.current) timer.current = setTimeout(() => { timer.current = 0; latest(); }, every);
-		});
-		return () => { stop(); clearTimeout(timer.current); timer.current = 0; };
-	}, [feed]);
-}
-
 /** What the server says of the run, followed: `shown(value)` draws it. */
 function Followed({ load, feed, every, shown }) {
-	const { value, error, reload } = useLoad(load, []);
-	useFollowed(feed, reload, every);
-	if (!value) return error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`;
-	return shown(value);
+	const asked = useLoad(load, []);
+	useFollowed(feed, asked.reload, every);
+	return html`<${Loaded} from=${asked}>${shown}<//>`;
 }
 
 const BY = [["steps", "step"], ["roles", "role"], ["models", "model"], ["keys", "item"]];
@@ -56,7 +43,7 @@ function Costs({ api, run, feed, selected, select }) {
 			<table class="mini costs"><caption class="hidden">Costs</caption>
 				<thead><tr>${[by.slice(0, -1), "calls", "tokens", "cost"].map((label, at) => html`<th key=${label} scope="col" class=${at ? "right" : ""}>${label}</th>`)}</tr></thead>
 				<tbody>${rows.map(([name, one]) => html`<tr key=${name} class=${by === "steps" && within(selected, name.split("/")[0]) ? "selected" : ""}>
-					<td title=${name}>${by === "steps" ? html`<button type="button" class="plain-button cut-line" onClick=${() => select(name.split("/")[0])}>${name}</button>`
+					<td title=${name}>${by === "steps" ? html`<button type="button" class="link-like cut-line" onClick=${() => select(name.split("/")[0])}>${name}</button>`
 						: html`<span class="cut-line">${name}</span>`}<span class="share" aria-hidden="true"><span style=${{ width: `${(100 * size(one)) / most}%` }}></span></span></td>
 					<td class="right"><${Count} value=${one.calls} /></td><td class="right"><${Count} value=${one.tokens} /></td>
 					<td class="right"><${Money} usd=${one.cost} estimated=${one.estimated} /></td></tr>`)}</tbody></table>
@@ -67,12 +54,8 @@ function Costs({ api, run, feed, selected, select }) {
 
 function Questions({ api, overview: { questions }, reload }) {
 	const open = questions.filter(({ given }) => !given);
-	const done = () => {
-		dispatchEvent(new Event("sop-questions"));
-		return reload();
-	};
 	return questions.length ? html`<div class="questions">${questions.map((question) => html`
-		<${Question} key=${idOf(question)} api=${api} question=${question} open=${open} here onDone=${done} />`)}</div>` : html`<p class="none quiet">It asks nothing.</p>`;
+		<${Question} key=${idOf(question)} api=${api} question=${question} open=${open} here onDone=${reload} />`)}</div>` : html`<p class="none quiet">It asks nothing.</p>`;
 }
 
 const KINDS = ["fired", "settled", "observed", "decided", "asked", "failed", "finished", "committed", "run_ended"];
@@ -117,7 +100,7 @@ function Log({ api, run, feed, selected, select }) {
 
 const Row = ({ row, select }) => html`<div class=${`log-row ${row.kind}`}><span class="num quieter" title=${`event ${row.seq}`}>${clock(row.at)}</span>
 	<span class="log-text"><span class="log-head"><span class="log-kind">${row.kind}</span>
-			${row.key ? html` <button type="button" class="plain-button mono" onClick=${() => select(row.key)}>${row.place}</button>` : html` <span class="quiet">${row.place}</span>`}</span>
+			${row.key ? html` <button type="button" class="link-like mono" onClick=${() => select(row.key)}>${row.place}</button>` : html` <span class="quiet">${row.place}</span>`}</span>
 		<span class="cut-line" title=${row.text}>${row.text}</span></span></div>`;
 
 function Audit({ api, run, feed, select }) {
@@ -129,7 +112,7 @@ function Audit({ api, run, feed, select }) {
 			<div class="spread"><span><span class="log-kind">${record.verdict || record.kind}</span> ${record.role || record.by || ""}</span><span class="num quieter">${clock(record.at)}</span></div>
 			<p class="pre">${record.action || record.told}</p>
 			${record.rule ? html`<p class="told">by: ${record.rule}</p>` : null}${record.untrusted ? html`<p class="told">had read: ${record.untrusted}</p>` : null}
-			<button type="button" class="plain-button mono quiet" onClick=${() => select(record.key)}>${record.key}</button></li>`)}</ol>
+			<button type="button" class="link-like mono quiet" onClick=${() => select(record.key)}>${record.key}</button></li>`)}</ol>
 		${total > records.length ? html`<p class="told">The latest ${records.length} of ${count(total)}; <code>sop log ${run} --audit</code> has all.</p>` : null}</div>`;
 	return html`<${Followed} load=${() => api.audit(run)} feed=${feed} every=${3000} shown=${shown} />`;
 }

@@ -1,9 +1,7 @@
 // The time line of a run: a row for each activation, a bar for each thing that it did. What failed and what was repeated stands out;
 // the window is moved and zoomed by wheel, buttons and keys; a run that goes on is followed.
 
-import { html, useEffect, useMemo, useReducer, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLatest, useShortcuts } from "../hooks.js";
-import { Button, Choice, Empty, Loading, Problem, Search, count, duration, plural } from "../parts.js";
+import { announce, Button, Choice, count, duration, Empty, html, Loading, plural, Problem, Search, useEffect, useLatest, useMemo, useReducer, useRef, useShortcuts, useState } from "../parts.js";
 import { Chart } from "./timeline_chart.js";
 import { Detail } from "./timeline_detail.js";
 import { Rows } from "./timeline_rows.js";

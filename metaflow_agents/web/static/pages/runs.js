@@ -1,8 +1,6 @@
 // Page 1: all runs of the workspace, running ones first, live.
 
-import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLoad, useNow, useRows, useShortcuts, useTitle } from "../hooks.js";
-import { Button, Copy, Count, Duration, Loading, Money, Problem, Search, State, Table, Time } from "../parts.js";
+import { announce, Button, Copy, Count, Duration, html, Loading, Money, Problem, Search, State, Table, Time, useEffect, useLoad, useMemo, useNow, useRef, useRows, useShortcuts, useState, useTitle } from "../parts.js";
 import { go, href } from "../router.js";
 
 const ROWS = 200;                       // drawn at first; more by a button

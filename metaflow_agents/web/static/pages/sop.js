@@ -1,8 +1,6 @@
 // The page of a SOP: its text, its graph and its checks, side by side while one types.
 
-import { html, useCallback, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLatest, useLoad, useShortcuts, useTitle } from "../hooks.js";
-import { Button, Dialog, Diff, Empty, Loading, Problem, Tabs, plural } from "../parts.js";
+import { announce, Button, Dialog, Diff, Empty, html, Loading, plural, Problem, Tabs, useCallback, useEffect, useLatest, useLoad, useMemo, useRef, useShortcuts, useState, useTitle } from "../parts.js";
 import { href } from "../router.js";
 import { Checks, Limits } from "./sop_checks.js";
 import { Editor } from "./sop_editor.js";

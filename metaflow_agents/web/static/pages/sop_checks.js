@@ -1,7 +1,6 @@
 // What `sop check` says of the text as it stands, each with a jump to its line; what edits left behind; the most that a run can do.
 
-import { html } from "../vendor/preact-htm.js";
-import { Problem, count, money, plural } from "../parts.js";
+import { count, html, money, plural, Problem } from "../parts.js";
 
 /** `checked`: the server's answer; `left`: [{file, line, why}] of the last edit; `onJump(line, column)`; `file`: the SOP's own, as problems name it. */
 export function Checks({ checked, error, left, onJump, file, busy, dropLeft, writable }) {
@@ -13,9 +12,9 @@ export function Checks({ checked, error, left, onJump, file, busy, dropLeft, wri
 			<span class="quieter checks-busy">${busy ? "checking…" : most(checked)}</span></div>
 		${error ? html`<${Problem} error=${error} title="It could not be checked" />` : null}
 		${left.length ? html`<div class="left"><div class="spread"><h3>Left by the last edit</h3><button type="button" class="button small bare" onClick=${dropLeft}>Done</button></div>
-			<ul>${left.map((one, at) => html`<li key=${at}>${one.line && one.here ? html`<button type="button" class="plain-button" onClick=${() => onJump(one.line, 1)}>line ${one.line}</button>` : html`<span class="quiet">${one.here ? "this SOP" : `${one.file}${one.line ? `, line ${one.line}` : ""}`}</span>`}<span>${one.why}</span></li>`)}</ul></div>` : null}
+			<ul>${left.map((one, at) => html`<li key=${at}>${one.line && one.here ? html`<button type="button" class="link-like" onClick=${() => onJump(one.line, 1)}>line ${one.line}</button>` : html`<span class="quiet">${one.here ? "this SOP" : `${one.file}${one.line ? `, line ${one.line}` : ""}`}</span>`}<span>${one.why}</span></li>`)}</ul></div>` : null}
 		${problems.length ? html`<ul class="check-list">${problems.map((one, at) => html`<li key=${at} class=${one.severity}>
-			${one.file === file && one.line ? html`<button type="button" class="plain-button num" onClick=${() => onJump(one.line, one.column)}>line ${one.line}<span class="hidden">: ${one.severity}</span></button>` : html`<span class="quiet cut-line" title=${one.file}>${one.file === file ? "the file" : `${one.file.split("/").pop()}${one.line ? `:${one.line}` : ""}`}</span>`}
+			${one.file === file && one.line ? html`<button type="button" class="link-like num" onClick=${() => onJump(one.line, one.column)}>line ${one.line}<span class="hidden">: ${one.severity}</span></button>` : html`<span class="quiet cut-line" title=${one.file}>${one.file === file ? "the file" : `${one.file.split("/").pop()}${one.line ? `:${one.line}` : ""}`}</span>`}
 			<div><span class="pre">${one.message}</span>${one.mend ? html`<span class="mend"><span class="quiet">fix:</span> ${one.mend}</span>` : null}</div></li>`)}</ul>` : left.length || error || !writable ? null : html`<p class="hints"><span><kbd>Ctrl</kbd> <kbd>Space</kbd> completes</span> <span><kbd>Ctrl</kbd> <kbd>S</kbd> saves</span> <span><kbd>Esc</kbd> <kbd>Tab</kbd> leaves the text</span></p>`}
 	</section>`;
 }

@@ -1,9 +1,7 @@
 // What may stand at the cursor, as a list below it: asked of the server while one types, or by Ctrl+Space.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLatest } from "../hooks.js";
+import { announce, html, plural, useEffect, useLatest, useLayoutEffect, useRef, useState } from "../parts.js";
 import { useId } from "../parts/controls.js";
-import { plural } from "../parts.js";
 
 const WAIT = 130;                       // milliseconds without a key until the server is asked
 const SHOWN = 9;                        // lines in view

@@ -1,7 +1,6 @@
 // The text of a SOP in a textarea, with colours, line numbers and problems drawn behind it, and a list of completions.
 
-import { Component, html, useEffect, useImperativeHandle, useMemo, useRef, useState } from "../vendor/preact-htm.js";
-import { announce, useLatest } from "../hooks.js";
+import { announce, Component, html, useEffect, useImperativeHandle, useLatest, useMemo, useRef, useState } from "../parts.js";
 import { Completions, useCompletion, wordAt } from "./sop_completion.js";
 import { highlight } from "./sop_highlight.js";
 

@@ -1,8 +1,6 @@
 // The graph of a SOP that is being written, and small edits of it: each becomes an edit of the text.
 
-import { html, useEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { announce } from "../hooks.js";
-import { Button, Dialog, Empty, Field, Menu } from "../parts.js";
+import { announce, Button, Dialog, Empty, Field, html, Menu, useEffect, useRef, useState } from "../parts.js";
 import { Graph } from "./graph.js";
 
 const KINDS = [["needs", "starts when it is there"], ["wants", "starts anew when it changes"], ["sees", "reads it, if it is there"]];

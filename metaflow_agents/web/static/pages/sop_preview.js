@@ -1,7 +1,6 @@
 // What a step would send to its model, with its parts and what they cost in tokens: nothing is called.
 
-import { html, useState } from "../vendor/preact-htm.js";
-import { Button, Copy, Empty, Field, Problem, Table, Text, count, plural } from "../parts.js";
+import { Button, Copy, count, Empty, Field, html, plural, Problem, Table, Text, useState } from "../parts.js";
 
 /** `step`: the one that is chosen; `send(step, inputs, given)` asks the server about the text as it stands. */
 export function Preview({ outline, step, send, onSelect }) {

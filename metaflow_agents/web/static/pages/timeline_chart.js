@@ -1,8 +1,6 @@
 // The chart of the time line: the axis, and below it the list of activations, of which only the rows in view are in the page.
 
-import { Component, h, html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.js";
-import { useLatest, useSize } from "../hooks.js";
-import { duration } from "../parts.js";
+import { Component, duration, h, html, useEffect, useLatest, useLayoutEffect, useRef, useSize, useState } from "../parts.js";
 import { within } from "../router.js";
 import { named, words } from "./activation.js";
 import { barAt, extent, paths } from "./timeline_bars.js";

@@ -1,7 +1,6 @@
 // What is chosen in the time line, in words: the activation, and all that it did in order. It says what the bars show.
 
-import { html, useState } from "../vendor/preact-htm.js";
-import { Button, Count, Duration, Money, State } from "../parts.js";
+import { Button, Count, Duration, html, Money, State, useState } from "../parts.js";
 import { words } from "./activation.js";
 import { moment } from "./timeline_scale.js";
 
