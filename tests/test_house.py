@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import grimp
@@ -227,3 +229,21 @@ def test_nothing_takes_too_many_parameters() -> None:
     found = {f"{room(path)}:{node.name}" for path in MODULES for node in parsed(path)
              if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and count(node) > MOST_PARAMETERS}
     assert found == OPTIONS, "bundle what belongs together into a value; `journal/run_context.py` has what all parts need"
+
+
+WRITTEN = re.compile(r"from (metaflow_agents[\w.]*) import (\w+(?:, *\w+)*)")
+MADE_UP = {"metaflow_agents.sums"}            # modules of packages that a test makes
+
+
+def test_code_that_stands_in_texts_imports_what_is_there() -> None:
+    """In tests that start processes, in CI and in documents: where something has moved, no type checker says so."""
+    top = Path(__file__).parent.parent
+    places = [*top.glob("tests/*.py"), *top.glob("examples/**/*.py"), *top.glob("examples/**/*.md"), *top.glob("docs/**/*.md"),
+              *top.glob("*.md"), *top.glob(".ci/*"), top / "Makefile"]
+    wrong = []
+    for place in (place for place in places if place.is_file()):
+        for module, names in WRITTEN.findall(place.read_text(encoding="utf-8")):
+            for name in () if module in MADE_UP else re.split(", *", names):
+                if not hasattr(importlib.import_module(module), name) and not find_spec(f"{module}.{name}"):
+                    wrong.append(f"{place.relative_to(top)}: from {module} import {name}")
+    assert wrong == []

@@ -127,13 +127,13 @@ def test_killed_before_the_first_event(begun: Path, left: str) -> None:
     kill = """
 import asyncio, os, signal
 from metaflow_agents import run
-from metaflow_agents.journal import consent
-give = consent.Consents.give
+from metaflow_agents.journal.approvals import Consents
+give = Consents.give
 def killed(self, opened, compiled):
     if AFTER:
         give(self, opened, compiled)
     os.kill(os.getpid(), signal.SIGKILL)
-consent.Consents.give = killed
+Consents.give = killed
 asyncio.run(run("desk.yaml", workspace="workspace", name="killed", sandbox="none"))
 """
     marks = begun.parent / "state" / "sop" / "unconfined"
