@@ -75,7 +75,7 @@ def numbers(home: Path) -> dict[str, int]:
     return {one["step"]: one["number"] for one in json.loads(sop(home, "inbox", "one", "--json").stdout)}
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, always=False)
 def test_days_later_from_another_process(home: Path) -> None:
     waiting(home)
     told = sop(home, "show", "one").stdout
@@ -140,7 +140,7 @@ def test_a_run_that_asks_nothing(home: Path) -> None:
         "asked: `sop fork one --at STEP@1`\n")
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, always=False)
 def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
     with subprocess.Popen([*SOP, "run", "ship.yaml", "--name", "one", "--model", "python:desk.py:slow"], cwd=home,
                           env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -252,7 +252,7 @@ def test_at_a_terminal_people_are_asked_there(home: Path) -> None:
     assert sop(home, "show", "one", "stamped").stdout == "Dear \x1b[31myou/cold/a stamp\n"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize("typed", ["\n", "  \n", "\x04"])
 def test_what_may_be_assumed_is_passed_over_by_enter(tmp_path: Path, typed: str) -> None:
     (tmp_path / "ask.yaml").write_text(
@@ -336,7 +336,7 @@ def test_a_long_text_hides_nothing_that_stands_beside_it() -> None:
     assert '"to": ["the attacker"]' in shown and "x" * 1000 not in shown and "characters more)" in shown
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12, always=False)
 def test_a_question_that_is_cut_says_so_and_is_seen_whole(home: Path) -> None:
     """In its text, by lines and by characters; what is short says nothing of it."""
     (home / "topic.txt").write_text("".join(f"line {number}\n" for number in range(70)) + "x" * (LONGEST + 1) + "THE END")

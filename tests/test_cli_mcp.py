@@ -173,6 +173,7 @@ async def test_a_client_gets_no_file_of_the_user(home: Path, tmp_path: Path) -> 
     assert told.returncode == 2 and "`--root nowhere`: it is not there" in told.stderr
 
 
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize(("words", "label"), [((), "the input topic"), (("--trust-inputs",), "")])
 async def test_what_a_client_says_is_untrusted(home: Path, tmp_path: Path, words: tuple[str, ...], label: str) -> None:
     async with client(home, "looped.yaml", "--model", "python:desk.py:answer", "--workspace", str(tmp_path), *words) as talking:
@@ -275,6 +276,7 @@ def test_a_run_that_waits_names_the_inbox(home: Path) -> None:
     assert "`sop resume monday --workspace there`" in told
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("cap", "told"), [
     ("call=1", "did you mean `calls`"), ("calls=many", "is not a count"), ("nowhere/calls=1", "there is no step `nowhere`")])
 def test_a_wrong_cap_is_refused_when_the_server_starts(home: Path, cap: str, told: str) -> None:

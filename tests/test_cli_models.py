@@ -151,6 +151,7 @@ def test_what_a_sub_sop_takes_from_elsewhere_is_nothing_for_the_sop_around_it(
     assert [sop(f"show it {name}", capsys)[1].strip() for name in ("got", "all")] == ["mine", "strongly"]
 
 
+@pytest.mark.one_in(4)
 def test_what_the_command_line_names_is_a_model_of_the_sop_that_it_speaks_of(
         here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Also where a role of a sub-SOP is given it, and where the sub-SOP calls another model so."""

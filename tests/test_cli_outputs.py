@@ -61,6 +61,7 @@ def test_check_tells_problems_by_place_and_ends_with_2(say: Say, home: Path) -> 
     assert out.splitlines()[-1].startswith("wrong.yaml: ") and "error" in out.splitlines()[-1]
 
 
+@pytest.mark.one_in(4)
 def test_check_ends_with_bounds_and_a_verdict(say: Say) -> None:
     status, out, err = say("check", "looped.yaml")
     assert (status, err) == (0, "")

@@ -54,6 +54,7 @@ def slow_run(folder: Path, function: str, name: str) -> list[str]:
 
 # -- signals
 
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_interrupt_stops_cleanly_and_the_run_goes_on_later(home: Path, number: signal.Signals) -> None:
     name = f"once-{number.name}"
@@ -173,6 +174,7 @@ def test_a_reader_that_has_gone_is_no_error(home: Path, words: str) -> None:
         assert (process.wait(PATIENCE), told) == (0, b"")
 
 
+@pytest.mark.one_in(4)
 def test_an_invalid_sop_ends_with_2_also_for_a_reader_that_has_gone(home: Path) -> None:
     (home / "wrong.yaml").write_text("sop: wrong\nsteps: {a: {rolle: b}}\n")
     with subprocess.Popen([*SOP, "check", *["wrong.yaml"] * 99], cwd=home, env=environment(), stdout=subprocess.PIPE) as process:
@@ -258,6 +260,7 @@ def test_the_live_view_shows_items_and_who_waits_for_whom(home: Path) -> None:
     assert "in workspace/live/" in ending and "bind@1   book.md" in ending and "\x1b[32;1msuccess" in seen.raw
 
 
+@pytest.mark.one_in(12, always=False)
 def test_answers_are_streamed_where_somebody_looks(home: Path) -> None:
     """On a terminal the board shows how an answer grows and its last words; elsewhere it is streamed too, and not shown."""
     (home / "asked.yaml").write_text("sop: asked\nroles: {poet: {profile: You write.}}\nartifacts: {poem: {}}\n"

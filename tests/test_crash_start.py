@@ -143,6 +143,7 @@ def test_a_journal_without_events_is_told_and_its_name_is_free(home: Path) -> No
     assert run_sync("letters.yaml", topic="x", name="one")["note"] == "x!"
 
 
+@pytest.mark.one_in(8, always=False)
 def test_what_holds_but_its_beginning_is_resumed_or_begun_again_and_more_is_not(home: Path) -> None:
     killed = ("import asyncio, os\nfrom metaflow_agents.journal.journal import Journal\nfrom metaflow_agents import run\n"
               "Journal.__aenter__ = lambda self: os.kill(os.getpid(), 9)\n"

@@ -32,6 +32,7 @@ SOP = """
 """
 
 
+@pytest.mark.one_in(4)
 async def test_roles_and_runs_share_a_client_and_the_last_closes_it(tmp_path: Path) -> None:
     path = write(tmp_path, SOP)
     async with OpenAIServer(lambda asked: "fine", latency=0.01) as server:

@@ -275,6 +275,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.one_in(4)
 def test_of_real_runs_each_span_is_there_once_below_its_parent_and_within_its_time(scenes: dict[str, Path]) -> None:
     for name, path in scenes.items():
         for content in (False, True):

@@ -82,6 +82,7 @@ def read(file: Path) -> tuple[Parts, dict[str, Any]]:
     return parts, json.loads(parts.scripts[0][1])
 
 
+@pytest.mark.one_in(8, always=False)
 def test_it_holds_one_script_that_its_policy_names_and_data_that_no_text_leaves(file: Path) -> None:
     parts, data = read(file)
     assert [given for given, _ in parts.scripts] == [{"type": "application/json", "id": "sop-data"}, {}]
@@ -100,6 +101,7 @@ def test_it_holds_no_secret_and_no_place_of_this_machine(file: Path) -> None:
     assert str(file.parent) not in written, "where it was made is nobody's business"
 
 
+@pytest.mark.one_in(8, always=False)
 def test_what_it_is_not_is_refused(tmp_path: Path) -> None:
     for words in (["--html", "x", "--json"], ["draft", "--html", "x"], ["--html", "x", "--costs"]):
         refused = sop(tmp_path, "show", "it", *words)
@@ -115,6 +117,7 @@ def test_a_form_that_is_not_bundled_is_refused() -> None:
         bundled("a.js", {"a.js": 'import b from "./b.js";', "b.js": 'import a from "./a.js";'}.__getitem__)
 
 
+@pytest.mark.one_in(4)
 def test_a_graph_is_one_file_without_a_script(tmp_path: Path) -> None:
     write(tmp_path, DESK.replace("sop: desk", "sop: desk\n    description: '</pre><script>window.hit=1</script>'"))
     assert sop(tmp_path, "graph", "desk.yaml", "--html", "g.html").returncode == 0

@@ -116,6 +116,7 @@ async def go(tmp_path: Path, desk: Scripted, documents: Path = EXAMPLE / "docume
     return await run("research_report.yaml", model=desk, workspace=tmp_path, question=QUESTION, documents=documents, **options)
 
 
+@pytest.mark.one_in(4)
 async def test_a_report_with_a_false_quotation_that_goes_back_to_its_author(tmp_path: Path) -> None:
     desk = model()
     result = await go(tmp_path, desk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from adder import block
 from sandboxes import needs_bubblewrap
 from scripted import Scripted
@@ -43,6 +44,7 @@ def seen(request: ModelRequest) -> str:
     return "\n".join(str(message["content"]) for message in request.messages)
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_a_behaviour_has_its_test_before_its_code(tmp_path: Path) -> None:
     """The second code is wrong and is written anew; the third behaviour is there already, and needs none."""

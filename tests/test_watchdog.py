@@ -81,6 +81,7 @@ async def steps(answer):
 _SOP = "sop: frozen\nartifacts: {a: {schema: string}}\nsteps:\n  s: {call: 'frozen:steps', args: {answer: \"'x'\"}, makes: a}\n"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_signal_ends_a_process_whose_loop_stands_still(tmp_path: Path, number: int) -> None:
     """Somebody's coroutine that never awaits: the loop hears of no stop. What was committed is in the journal."""

@@ -175,6 +175,7 @@ def test_every_row_is_run() -> None:
     assert {row.get("expected", "refused") for row in ROWS} == {"refused", "literal"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("row", REQUESTS, ids=lambda row: row["id"])
 def test_what_comes_of_a_request(stage: Stage, row: dict[str, Any]) -> None:
     before = stage.effects()
@@ -194,6 +195,7 @@ def test_what_comes_of_a_request(stage: Stage, row: dict[str, Any]) -> None:
     assert "access-control-allow" not in answer.head.lower()
 
 
+@pytest.mark.slow
 def test_the_requests_without_their_faults_work(tmp_path: Path) -> None:
     """Else a row would be refused for something else than it says."""
     stage = Stage(tmp_path)

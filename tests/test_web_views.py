@@ -84,6 +84,7 @@ def in_view(locator: Any) -> bool:
 # -- the time line
 
 
+@pytest.mark.one_in(4)
 def test_what_failed_and_what_was_repeated_is_seen_at_once(page: Any, server: Server, runs: Runs) -> None:
     visit(page, server, f"#/run/{runs('pages', 'writer')}?view=time")
     again = page.get_by_role("option", name="write [two], try 2")
@@ -162,6 +163,7 @@ def number_in(chip: Any) -> int:
     return int(chip.inner_text().replace(",", "").split()[1])
 
 
+@pytest.mark.one_in(8, always=False)
 def test_live_items_keep_up(page: Any, server: Server) -> None:
     live(page, server, 120)
 
@@ -203,6 +205,7 @@ def live(page: Any, server: Server, items: int) -> None:
 # -- conversations
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_conversation_reads_from_the_prompt_to_what_was_made(page: Any, server: Server, runs: Runs) -> None:
     visit(page, server, f"#/run/{runs('talk', 'reader')}?view=conversation&key=read@1~0")
     first = page.locator(".turn").first
@@ -256,11 +259,12 @@ def scroll_to(page: Any, turns: Any, number: int) -> None:
     until(down, f"turn {number} comes into view")
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_run_begins_again_from_a_step(page: Any, server: Server, runs: Runs) -> None:
     visit(page, server, f"#/run/{runs('draft', 'drafts', '--topic', 'tea', name='draft-1')}?view=conversation&key=write@2~0")
     page.get_by_role("button", name="Run again from here…").click()
-    page.get_by_label("Name of the new run").fill("from-write-2")
-    page.get_by_role("button", name="Fork and run").click()
+    page.get_by_label("Name", exact=True).fill("from-write-2")
+    page.get_by_role("button", name="Fork", exact=True).click()
     page.wait_for_url("**/#/run/from-write-2")
     page.locator(".run-title .state").get_by_text("success", exact=True).wait_for()
     assert "from-write-2" in server.sop("runs")
