@@ -116,7 +116,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12, always=False)
 def test_what_is_no_answer_is_one_line_and_changes_nothing(home: Path) -> None:
     waiting(home)
     number = {step.upper(): str(one) for step, one in numbers(home).items()}
@@ -178,7 +178,7 @@ def test_an_answer_that_came_too_late_for_a_process_is_taken_in_by_the_next(home
     assert who_answered(home) == ["answer"] and "pick" not in numbers(home)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 def test_yes_approves_and_leaves_other_questions_open(home: Path) -> None:
     waiting(home, "--yes")
     assert set(numbers(home)) == {"pick", "say"} and who_answered(home) == ["--yes"]
@@ -411,7 +411,7 @@ def test_a_question_fits_a_narrow_terminal() -> None:
     assert page.packed(["[y] allow once", "[r] for this run", "[n] refuse"]) == ["[y] allow once  [r] for this run", "[n] refuse"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 def test_without_a_standard_input_nobody_is_asked(home: Path) -> None:
     ended = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *SOP, "run", "ship.yaml", "--name", "one"], cwd=home,
                            env=environment(), capture_output=True, text=True, timeout=60, check=False)

@@ -54,7 +54,7 @@ def slow_run(folder: Path, function: str, name: str) -> list[str]:
 
 # -- signals
 
-@pytest.mark.one_in(8, always=False)
+@pytest.mark.one_in(12, always=False)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_interrupt_stops_cleanly_and_the_run_goes_on_later(home: Path, number: signal.Signals) -> None:
     name = f"once-{number.name}"
@@ -146,7 +146,7 @@ def alive(pid: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12, always=False)
 def test_a_busy_run_is_told(home: Path) -> None:
     with started(home, *slow_run(home, "sleeping", "busy")) as process:
         until((home / "begun").exists, "a model is asked")
@@ -341,7 +341,7 @@ LIGHT = {"metaflow_agents", "typer", "annotated_doc", "shellingham"}
 TYPED = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"}
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8, always=False)
 def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:
     """What starting costs is a row of `benchmarks/engine.py`; what decides it is what is loaded."""
     script = ("import sys; sys.argv[0] = 'sop'\nbefore = set(sys.modules)\nfrom metaflow_agents.cli import command\n"
@@ -357,7 +357,7 @@ def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:
         assert loaded <= {*LIGHT, *allowed}, (words, loaded - LIGHT - allowed)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12, always=False)
 def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
     """And the planner's language with the one that needs it."""
     script = ("import re, sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\nstatus = command(sys.argv[1:])\n"

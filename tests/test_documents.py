@@ -189,6 +189,7 @@ def test_a_pdf_with_too_many_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         pdf.read_pdf(pages("a", "b", "c"))
 
 
+@pytest.mark.one_in(4)
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_damage_to_a_pdf_raises(roll: int) -> None:

@@ -143,7 +143,7 @@ def test_a_program_that_can_not_be_installed_is_told_by_pip(tmp_path: Path) -> N
     assert done.returncode == 97 and "pip install . fails" in done.stderr and "TOMLDecodeError" in done.stderr
 
 
-@pytest.mark.one_in(4, always=False)
+@pytest.mark.one_in(8, always=False)
 @needs_bubblewrap
 async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, settings: Settings) -> None:
     """Three mistakes of a tester: no assertion, an expectation that nobody promised, a limit that is not tried."""

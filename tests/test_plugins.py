@@ -301,7 +301,7 @@ def test_an_index_that_is_unknown_is_told_by_check_and_one_that_is_used_is_in_th
     assert opened(tmp_path, "it").plugins["memory_indexes/by_length"] == "acme-sop 1.2"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 def test_a_command_of_a_package(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, drawn=DRAWN)
     env = beside(acme)

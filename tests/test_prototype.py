@@ -80,7 +80,7 @@ async def test_what_its_use_shows_is_fixed_by_its_author(tmp_path: Path, setting
     assert fix.count("import click") == 1, "and not its own draft again"
 
 
-@pytest.mark.one_in(6, always=False)
+@pytest.mark.one_in(12, always=False)
 @needs_bubblewrap
 async def test_a_fix_that_helps_nobody_is_not_tried_again(tmp_path: Path, settings: Settings) -> None:
     """As where a use is wrong itself."""

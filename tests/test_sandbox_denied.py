@@ -61,6 +61,7 @@ async def inside(*words: str, rules: tuple[str, ...], **options: Any) -> Complet
     return await Bubblewrap(BWRAP, {}).run(words, files={}, denied=rules, **options)
 
 
+@pytest.mark.one_in(8, always=False)
 @needs_bubblewrap
 async def test_all_else_works_as_before() -> None:
     ran = await inside("bash", "-c", "ls >x; cat x; python3 -c 'print(1)'; wc -c <x; git --version", rules=("touch",))
@@ -105,6 +106,7 @@ async def test_denied_python_is_there_for_its_own_tool_alone(tmp_path: Path) -> 
         await inside("true", rules=("python*",), proxy=tmp_path / "proxy")
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_bubblewrap_with_the_setuid_bit_cannot_do_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     from metaflow_agents.sandbox import bubblewrap
@@ -211,6 +213,7 @@ async def test_a_policy_holds_in_what_its_commands_start(tmp_path: Path) -> None
     assert "Permission denied\nPermission denied\n0\n" in asked[3]
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_a_role_that_is_started_is_denied_what_its_starter_is(tmp_path: Path) -> None:
     path = tmp_path / "guarded.yaml"

@@ -201,7 +201,7 @@ def test_a_killed_run_is_told_as_killed_and_goes_on_by_a_click(tmp_path: Path) -
         assert "has succeeded" in client.post("/api/run/resume", {"run": run}).error or client.row(run)["state"] == "success"
 
 
-@pytest.mark.one_in(8, always=False)
+@pytest.mark.one_in(12, always=False)
 def test_stop_is_ctrl_c_in_the_terminal_of_whoever_holds_the_run(tmp_path: Path) -> None:
     laid_out(tmp_path)
     with serving(tmp_path) as client:
@@ -332,7 +332,7 @@ def test_what_a_run_prints_is_kept_within_bounds(tmp_path: Path) -> None:
         assert oct(log.stat().st_mode & 0o777) == "0o600"
 
 
-@pytest.mark.one_in(8, always=False)
+@pytest.mark.one_in(12, always=False)
 def test_two_that_begin_at_once_get_two_names(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

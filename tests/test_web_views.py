@@ -14,7 +14,7 @@ from patience import PATIENCE, until
 from views_scenes import HOSTILE, lay_out_scenes, run_scene
 from web_browser import NO_BROWSER, Server, Watch, browsing, serving
 
-pytestmark = pytest.mark.skipif(bool(NO_BROWSER), reason=NO_BROWSER)
+pytestmark = [pytest.mark.skipif(bool(NO_BROWSER), reason=NO_BROWSER), pytest.mark.one_in(3, always=False)]
 CLASSICS = Path(__file__).parent.parent / "examples" / "classics"
 AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
@@ -108,6 +108,7 @@ def test_what_failed_and_what_was_repeated_is_seen_at_once(page: Any, server: Se
     page.get_by_role("heading", name="write [two]").wait_for()
 
 
+@pytest.mark.one_in(4)
 def test_the_time_line_is_zoomed_and_moved_by_keys_and_wheel(page: Any, server: Server, runs: Runs) -> None:
     visit(page, server, f"#/run/{runs('pages', 'writer')}?view=time")
     rows = page.get_by_role("listbox")
@@ -219,6 +220,7 @@ def test_a_conversation_reads_from_the_prompt_to_what_was_made(page: Any, server
     assert "page 7 is torn out" in torn.text_content() and torn.locator(".pill.failed").text_content() == "error"
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_conversation_of_a_hundred_turns_scrolls_and_is_searched(page: Any, server: Server, runs: Runs) -> None:
     visit(page, server, f"#/run/{runs('talk', 'reader')}?view=conversation")      # the activation that there is
     page.locator(".turn").first.wait_for()
@@ -273,6 +275,7 @@ def test_a_run_begins_again_from_a_step(page: Any, server: Server, runs: Runs) -
 # -- artifacts
 
 
+@pytest.mark.one_in(4)
 def test_versions_are_shown_and_compared(page: Any, server: Server, runs: Runs) -> None:
     visit(page, server, f"#/run/{runs('draft', 'drafts', '--topic', 'tea', name='draft-1')}?view=artifacts&name=draft")
     page.locator(".markdown h2, .markdown h3").get_by_text("Tea", exact=True).wait_for()
@@ -358,6 +361,7 @@ def test_a_page_that_somebody_wrote_stands_in_a_frame_that_can_do_nothing(page: 
 # -- compare, memory
 
 
+@pytest.mark.one_in(4)
 def test_two_runs_are_compared(page: Any, server: Server, runs: Runs) -> None:
     one = runs("draft", "drafts", "--topic", "tea", name="draft-1")
     two = runs("draft", "drafts", "--topic", "coffee", name="draft-2")
@@ -373,6 +377,7 @@ def test_two_runs_are_compared(page: Any, server: Server, runs: Runs) -> None:
     page.locator("tr.taken", has_text="coffee").wait_for()
 
 
+@pytest.mark.one_in(4)
 def test_a_memory_is_searched_and_forgotten(page: Any, server: Server, runs: Runs) -> None:
     runs("hostile", "hostile", "--idea", HOSTILE)
     before = json.loads(server.sop("memory", "show", "--json", "--limit", "100"))
@@ -462,6 +467,7 @@ WORKED_OUT = """async () => {
 }"""
 
 
+@pytest.mark.slow
 def test_scales_trees_and_places_are_worked_out(page: Any, server: Server) -> None:
     visit(page, server, "#/memory")
     found = page.evaluate(WORKED_OUT)

@@ -107,6 +107,7 @@ async def test_a_worker_that_ended_while_it_waited_is_replaced(pool: Pool) -> No
     assert await pool.ask(DO, b"pid") != pid
 
 
+@pytest.mark.one_in(4)
 def test_event_loops_and_threads_share_them(pool: Pool) -> None:
     pids = {asyncio.run(pool.ask(DO, b"pid")) for _ in range(3)}
     found: list[Any] = []
