@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from mutations.listed import HERE, ROOT, Mutation, is_fast, read
+from tiers import table
 
 MUTATIONS = read()
 
@@ -35,6 +36,15 @@ def test_a_mutation_applies_and_names_tests_of_the_default_tier(mutation: Mutati
 def test_there_are_many_and_each_has_its_name() -> None:
     assert len(MUTATIONS) >= 40
     assert [name for name, times in Counter(mutation.name for mutation in MUTATIONS).items() if times > 1] == []
+
+
+@pytest.mark.parametrize(("key", "test"), [("base", "tests/test_web_security.py::test_what_comes_of_a_request"),
+                                           ("text", "tests/test_web_hostile.py::test_a_text_has_no_effect")])
+def test_each_row_of_the_table_of_the_web_ui_is_turned_red_by_one(key: str, test: str) -> None:
+    """A row that nothing turns red holds nothing: which mutation does is said by its `caught_by`, case by case."""
+    rows = {f"{test}[{row['id']}]" for row in table(ROOT / "tests" / "security" / "web.yaml") if key in row}
+    named = {case for mutation in MUTATIONS for case in mutation.caught_by if case.startswith(f"{test}[")}
+    assert rows == named
 
 
 PACKAGE = "def double(number):\n    return number * 2\n\n\ndef unused():\n    return 1\n"
