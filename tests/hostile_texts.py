@@ -1,4 +1,4 @@
-"""A run whose artifacts, files, answers and failures are hostile texts: the rows of tests/security/web.yaml that have a `text`."""
+"""A run whose artifacts, files, answers and failures are hostile texts: those of tests/security/web.yaml."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tiers import table
 
 from metaflow_agents.api.run import start
-from metaflow_agents.views.ui.texts import clean
+from metaflow_agents.terminal.printing import shown
 
 ELSEWHERE = "http://elsewhere.example"
 TEXTS = {row["id"]: row["text"].replace("{elsewhere}", ELSEWHERE).replace("{{", "{").replace("}}", "}")
@@ -32,10 +32,17 @@ PAGES = "{" + ", ".join(f"'pages/{name}.{ending}': texts['{name}']" for name in 
 DATA = "{" + ", ".join(f"texts['{name}']: [texts['{name}']]" for name in TEXTS) + "}"
 FAILS = "style"                     # the model fails with this one, so that it is the reason of a failure
 BROUGHT = """() => [...document.querySelectorAll(
-    'script:not([src]):not([data-ours]), object, embed, base, meta[http-equiv]:not([data-ours]), iframe:not([sandbox]), [onerror], '
-    + '[onload], [onfocus], a[href^="javascript:"], a[href^="data:"], form[action], link[href^="http"], img[src^="http"], '
+    'script:not([src]):not([data-ours]), object, embed, base, meta[http-equiv]:not([data-ours]), '
+    + 'iframe:not([sandbox]), '
+    + '[onerror], [onload], [onfocus], a[href^="javascript:"], a[href^="data:"], form[action], link[href^="http"], img[src^="http"], '
     + 'style:not([data-ours])')].map(one => one.outerHTML.slice(0, 200))"""
 """JavaScript: the elements that a text brought in; `data-ours` marks those that were there before."""
+HIDES = """() => {
+    const said = document.body.innerText;
+    const found = /[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]/.exec(said);
+    return found && said.slice(found.index, found.index + 40);
+}"""
+"""JavaScript: where a page holds a control character, or one that turns the direction of writing; null: nowhere."""
 LETTERS = """text => {
     const plain = written => written.replace(/\\s+/g, "");
     return plain(document.querySelector("main")?.textContent || "").includes(plain(text));
@@ -63,4 +70,4 @@ async def _made(home: Path) -> None:
 
 def written(text: str) -> str:
     """A text as a page writes it: what hides or acts in a terminal stands there as a sign."""
-    return clean(text)
+    return shown(text, lines=True)

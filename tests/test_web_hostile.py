@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from hostile_texts import BROUGHT, ENDINGS, LETTERS, TEXTS, made, written
+from hostile_texts import BROUGHT, ENDINGS, HIDES, LETTERS, TEXTS, made, written
 from patience import PATIENCE
 from web_desk import Client, serving
 
@@ -39,7 +39,7 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Clie
         browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox"])
         try:
             page, seen = browser.new_page(), Seen()
-            page.set_default_timeout(20000)
+            page.set_default_timeout(PATIENCE * 1000)
 
             def other(route: Any) -> None:
                 seen.effects.append(f"asked {route.request.url}")
@@ -78,12 +78,9 @@ def test_a_text_has_no_effect(looked: tuple[Any, Client, Seen], name: str) -> No
         page.locator("h1").wait_for()
         page.wait_for_function("document.querySelectorAll('main *').length > 5")
         if view.get("path"):
-            page.locator(".shown-body > *").wait_for()
-        try:
-            page.wait_for_function(LETTERS, arg=letters)
-        except Exception:
-            print("NOT SHOWN", view, repr(letters), repr(page.locator("main").inner_text())[:1500])
-        assert page.evaluate(BROUGHT) == [], view
+            page.locator(".shown-body > *").first.wait_for()
+        page.wait_for_function(LETTERS, arg=letters)
+        assert page.evaluate(BROUGHT) == [] and page.evaluate(HIDES) is None, view
         assert "pwned" not in page.title() and page.url.startswith(client.origin), view
     frame = page.evaluate("""async address => {
         const frame = document.createElement("iframe");

@@ -2,8 +2,8 @@
 
     python tests/mutations/run.py [NAME …] [--jobs N] [--list] [--json FILE] [--timeout SECONDS]
 
-NAME is (part of) a mutation's name or the name of a YAML file. Each case that a mutation names (`test[case]`) has to turn red, and of
-the tests that it names whole at least one. Ends with 1 where a mutation is not caught or does not work.
+NAME is (part of) a mutation's name or the name of a YAML file. Each case that one names (`test[case]`) has to turn red, and
+of the tests that it names whole at least one. Ends with 1 where a mutation is not caught or does not work.
 """
 
 from __future__ import annotations
