@@ -34,7 +34,8 @@ FAILS = "style"                     # the model fails with this one, so that it 
 BROUGHT = """() => [...document.querySelectorAll(
     'script:not([src]):not([data-ours]), object, embed, base, meta[http-equiv]:not([data-ours]), '
     + 'iframe:not([sandbox]), '
-    + '[onerror], [onload], [onfocus], a[href^="javascript:"], a[href^="data:"], form[action], link[href^="http"], img[src^="http"], '
+    + '[onerror], [onload], [onfocus], a[href^="javascript:"], a[href^="data:"], form[action], link[href^="http"], '
+    + 'img[src^="http"], '
     + 'style:not([data-ours])')].map(one => one.outerHTML.slice(0, 200))"""
 """JavaScript: the elements that a text brought in; `data-ours` marks those that were there before."""
 HIDES = """() => {

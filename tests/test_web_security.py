@@ -59,8 +59,21 @@ class Stage:
     """A folder with SOPs and runs, one of them private, one under way, one that asks; and a server there, with a session."""
 
     def __init__(self, folder: Path) -> None:
+        """In a folder that has been one, everything is as it was at first."""
         self._opened = ExitStack()
         self.home, self.outside = folder / "home", folder / "outside"
+        kept = folder / "kept"
+        if kept.exists():
+            for place in (self.home, self.outside):
+                shutil.rmtree(place)
+                shutil.copytree(kept / place.name, place, symlinks=True)
+        else:
+            self._lay_out()
+            for place in (self.home, self.outside):
+                shutil.copytree(place, kept / place.name, symlinks=True)
+        self._begin()
+
+    def _lay_out(self) -> None:
         for place in (self.home, self.outside):
             place.mkdir(parents=True)
         for name, text in SOPS.items():
@@ -73,6 +86,8 @@ class Stage:
         assert sop(self.home, "run", "marking.yaml", "--word", PRIVATE, "--name", PRIVATE).returncode == 0
         shutil.copy(self.home / "workspace" / ".journals" / f"{PRIVATE}.db", self.outside / "elsewhere.db")
         assert sop(self.home, "run", "asking.yaml", "--name", "asking").returncode == 4
+
+    def _begin(self) -> None:
         self.client: Client = self._opened.enter_context(serving(self.home, session=False))
         self.used = self.client.token
         self.client.begin()
@@ -161,7 +176,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Stage]]:
 @pytest.fixture
 def stage(stages: list[Stage], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     if not stages:
-        stages.append(Stage(tmp_path_factory.mktemp("stage")))
+        stages.append(Stage(tmp_path_factory.getbasetemp() / "stage"))
     found = stages[0]
     before, found.wanted = found.effects(), False
     yield found
