@@ -35,7 +35,7 @@ BROUGHT = """() => [...document.querySelectorAll(
     'script:not([src]):not([data-ours]), object, embed, base, meta[http-equiv]:not([data-ours]), '
     + 'iframe:not([sandbox]), '
     + '[onerror], [onload], [onfocus], a[href^="javascript:"], a[href^="data:"], form[action], link[href^="http"], '
-    + 'img[src^="http"], '
+    + 'img:not([src^="blob:"]):not([src^="data:"]):not([src="icon.svg"]), '
     + 'style:not([data-ours])')].map(one => one.outerHTML.slice(0, 200))"""
 """JavaScript: the elements that a text brought in; `data-ours` marks those that were there before."""
 HIDES = """() => {
@@ -49,6 +49,10 @@ LETTERS = """text => {
     return plain(document.querySelector("main")?.textContent || "").includes(plain(text));
 }"""
 """JavaScript: whether a page shows a text letter by letter, however it is broken into lines."""
+
+
+SETTLED = f"text => ({LETTERS})(text) || ({BROUGHT})().length > 0"
+"""JavaScript: whether there is something to judge."""
 
 
 def made(home: Path) -> None:

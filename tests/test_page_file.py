@@ -32,13 +32,21 @@ DESK = """
     artifacts: {draft: {file: draft.md}, page: {file: page.html}, data: {schema: {topic: [string]}}, long: {}}
     steps:
       write: {role: writer, needs: [topic], makes: draft, rounds: 2}
-      lay: {value: "topic", needs: [topic, draft], makes: page}
+      lay: {value: "topic", needs: [topic, draft], makes: page, when: "topic != '<script>'"}
       note: {value: "{'topic': [topic, draft]}", needs: [topic, draft], makes: data}
-      stretch: {role: writer, needs: [draft], makes: long}
+      stretch: {role: writer, needs: [draft], makes: long, retries: 1}
 """
 MODEL = """
+from pathlib import Path
+
+tried = []
+
+
 def answer(request):
-    return 'x ' * 250_000 if request.step == 'stretch' else '# Draft\\n\\n' + request.messages[-1]['content']
+    if request.step == 'stretch' and not tried:
+        tried.append(request)
+        raise ValueError(f'{__file__} and {Path.home()}/.keys are broken')
+    return 'x ' * 12_000 if request.step == 'stretch' else '# Draft\\n\\n' + request.messages[-1]['content']
 """
 
 
@@ -77,7 +85,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, DESK, minds_py=MODEL)
     ran = sop(folder, "run", "desk.yaml", "--topic", f"{HOSTILE} {CANARY}", "--model", "python:minds.py:answer", "--name", "it",
               env={"ACME_KEY": CANARY})
-    assert "begins" in ran.stdout, ran.stderr
+    assert "success" in ran.stdout, ran.stderr
     shown = sop(folder, "show", "it", "--html", "it.html", env={"ACME_KEY": CANARY})
     assert shown.returncode == 0 and "wrote it.html" in shown.stdout, shown.stderr
     return folder / "it.html"
@@ -117,7 +125,7 @@ def test_it_holds_one_script_that_its_policy_names_and_data_that_no_text_leaves(
 def test_a_page_is_its_source_and_what_is_cut_leads_nowhere(file: Path) -> None:
     _, data = read(file)
     assert data["shown"]["page@1"]["kind"] == "code", "the file's policy lets no frame in"
-    cut = [one for one in walked(data) if isinstance(one, dict) and "cut" in one]
+    cut = [one for one in walked(data) if isinstance(one, dict) and one.get("cut")]
     assert cut and not any("digest" in one for one in cut)
 
 
@@ -157,7 +165,8 @@ def test_it_holds_no_secret_and_no_place_of_this_machine(file: Path) -> None:
     written = file.read_text()
     assert CANARY not in written and base64.b64encode(CANARY.encode()).decode().rstrip("=") not in written
     assert "[secret ACME_KEY]" in written and len(written) < 2_000_000
-    assert str(file.parent) not in written, "where it was made is nobody's business"
+    assert str(file.parent) not in written and str(Path.home()) not in written, "where it was made is nobody's business"
+    assert any("minds.py and ~/.keys are broken" in text for text in texts(read(file)[1]))
 
 
 def test_what_it_is_not_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from hostile_texts import BROUGHT, ENDINGS, HIDES, LETTERS, TEXTS, made, written
+from hostile_texts import BROUGHT, ENDINGS, HIDES, LETTERS, SETTLED, TEXTS, made, written
 from patience import PATIENCE
 from web_desk import Client, serving
 
@@ -79,8 +79,9 @@ def test_a_text_has_no_effect(looked: tuple[Any, Client, Seen], name: str) -> No
         page.wait_for_function("document.querySelectorAll('main *').length > 5")
         if view.get("path"):
             page.locator(".shown-body > *").first.wait_for()
-        page.wait_for_function(LETTERS, arg=letters)
+        page.wait_for_function(SETTLED, arg=letters)
         assert page.evaluate(BROUGHT) == [] and page.evaluate(HIDES) is None, view
+        assert page.evaluate(LETTERS, letters), view
         assert "pwned" not in page.title() and page.url.startswith(client.origin), view
     frame = page.evaluate("""async address => {
         const frame = document.createElement("iframe");
