@@ -45,7 +45,7 @@ tried = []
 def answer(request):
     if request.step == 'stretch' and not tried:
         tried.append(request)
-        raise ValueError(f'{__file__} and {Path.home()}/.keys are broken')
+        raise ValueError(f'{Path(__file__).resolve()} and {Path.home()}/.keys are broken')
     return 'x ' * 12_000 if request.step == 'stretch' else '# Draft\\n\\n' + request.messages[-1]['content']
 """
 
