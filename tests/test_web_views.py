@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -40,9 +41,11 @@ def page(browser: tuple[Any, Watch]) -> Iterator[Any]:
     watch.faults()
     found = context.new_page()
     yield found
-    with suppress(Exception):
-        assert found.evaluate("window.effects") in (0, None)
-    found.close()
+    try:
+        if not found.is_closed():
+            assert found.evaluate("window.effects") in (0, None)
+    finally:
+        found.close()
     assert watch.faults() == []
 
 
@@ -197,7 +200,7 @@ def live(page: Any, server: Server, items: int) -> None:
     finally:
         go.write_text(str(items))
         if process.poll() is None:
-            with suppress(Exception):
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE)
             process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE)
