@@ -30,7 +30,7 @@ from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.kits.company.probing import browser_path
 
 LONG, SHORT = "long", "short"
-SAMPLE = 2000                       # blobs that are read to tell how large all are
+SAMPLE = 500                        # blobs that are read to tell how large all are
 FIGURES = (("paint", "first paint"), ("graph", "its graph is there"))
 
 
