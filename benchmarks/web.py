@@ -48,7 +48,7 @@ class Sizes:
     tabs: int = 10
 
 
-TINY = Sizes(rounds=2, each=5, turns=1, further=2, items=8, tabs=3)
+TINY = Sizes(rounds=2, each=5, turns=1, further=1, items=8, tabs=2)
 
 
 class Bench:
