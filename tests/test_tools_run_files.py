@@ -111,7 +111,8 @@ async def test_a_run_that_is_gone_on_with_has_what_its_tools_wrote(tmp_path: Pat
 
 async def test_who_finds_that_nothing_is_to_be_changed_says_so(tmp_path: Path) -> None:
     """What is there stays, where functions keep it: nobody writes such files by hand."""
-    there = SOP.replace('"till/**"}', '"till/**", initial: {till/cash: "5"}}').replace("makes: money", "makes: money, sees: [money]")
+    there = SOP.replace('"till/**"}', '"till/**", initial: {till/cash: "5"}}').replace(
+        "makes: money", "makes: money, sees: [money]")
     clerk = Clerk([("pay", {"amount": -1})])
     result = await run(laid(tmp_path, there + "outputs: [money]\n"), model=clerk, workspace=None)
     assert (result.ok, len(clerk.sent), result["money"]) == (True, 2, {"till/cash": "5"})

@@ -80,6 +80,7 @@ class Player:
         self.gave: list[str] = []
 
     def __call__(self, request: ModelRequest) -> Any:
+        """The next gold call; of the other steps what lets the run go on."""
         if request.step != "act":
             return {"decide": {"call": True, "why": "gold"}, "judge": {"ok": True, "why": "gold"}}.get(request.step, "done")
         self.gave = [str(one["content"]) for one in request.messages if one["role"] == "tool"]
@@ -102,7 +103,7 @@ class Replay:
         self._player.calls, self._player.gave = dialogue.calls, []
         apis = [name for name in dict.fromkeys(call.api for call in dialogue.calls) if name in self._names]
         result: RunResult = run_sync(self._sop, inputs={
-            "dialogue": dialogue.said, "level": "call", "apis": apis, "databases": self._databases})
+            "dialogue": dialogue.said, "level": "call", "apis": apis, "databases": str(self._databases)})
         if not result.ok or len(self._player.gave) < len(dialogue.calls):
             raise RuntimeError(f"a replay ended as {result.outcome}: {result.reason}")
         return self._player.gave
@@ -142,9 +143,9 @@ def rows(data: Path) -> list[PaperRow]:
     found = replayed(data, everything)
     reasons = "\n".join(f"{number}: {why}" for why, number in found.most_common() if why)
     return [
-        PaperRow("api_bank", "gold calls of levels 1 and 2, made anew by the tools and the engine, that give what was recorded", "399 "
-                 "of 463 in the whole set agree with the original implementations: 86.2 %",
+        PaperRow("api_bank", "gold calls of levels 1 and 2, made anew by the tools and the engine, that give what was recorded",
+                 "399 of 463 in the whole set agree with the original implementations: 86.2 %",
                  f"{found['']} of {found.total()}: {found[''] / found.total():.1%}\n{reasons}",
-                 "without the searches, which have rows of their own; IDs and tokens that are drawn by chance agree by their kind, as "
-                 "in the benchmark's own check; a dialogue has databases of its own"),
+                 "without the searches, which have rows of their own; IDs and tokens that are drawn by chance agree by their "
+                 "kind, as in the benchmark's own check; a dialogue has databases of its own"),
         *api_bank_levels.rows(data, everything)]

@@ -131,7 +131,7 @@ class Answers:
                        lambda path, held: self._acceptance.copied(path, digest(data_of(held))))
 
     def plain(self, activation: Activation, acting: Acting) -> bool:
-        """Whether any words whatever are an answer: of a text, and of files as soon as tools wrote some, or where they may stay."""
+        """Whether any words whatever are an answer: of a text, and of files once tools wrote some, or where they may stay."""
         artifact = self._sop.steps[activation.key.step].makes.artifact
         if self._sop.artifacts[artifact].files:
             return bool(acting.tree.written or acting.tree.deleted) or self._may_stay(activation, acting)
@@ -150,7 +150,7 @@ class Answers:
         return any(told["name"] in WRITING for told in acting.offered.told())
 
     def _may_stay(self, activation: Activation, acting: Acting) -> bool:
-        """Whether files that are there may stay as they are: where functions of the SOP change them, and none had to be called."""
+        """Whether files that are there may stay as they are: where functions of the SOP change them, and none had to."""
         return acting.offered.changes_files and bool(self._files_before(activation))
 
     def value(self, work: Work) -> Any:

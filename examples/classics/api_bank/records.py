@@ -10,6 +10,7 @@ import inspect
 import json
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -89,10 +90,10 @@ def api(name: str, *, logged: bool = True) -> Callable[[Callable[..., Any]], Cal
     return made
 
 
-def opened(databases: dict[str, str]) -> dict[str, str]:
-    """The databases of a folder as the run's own, and an empty log."""
-    seeds = {f"{FOLDER}/{path.rpartition('/')[2]}": text for path, text in databases.items() if path.endswith(".json")}
-    return {**seeds, CALLS: ""}
+def opened(folder: str) -> dict[str, str]:
+    """The databases of a folder as the run's own, and an empty log. Raises OSError."""
+    files = sorted((Path(__file__).parent / folder).iterdir())
+    return {**{f"{FOLDER}/{file.name}": file.read_text(encoding="utf-8") for file in files if file.suffix == ".json"}, CALLS: ""}
 
 
 def time_in(text: str) -> str:

@@ -1,5 +1,5 @@
-"""Stands in for a language model in the tests of `gorilla.yaml`: it writes what the first document that it is shown says, and makes a
-name up from the question where it is shown none.
+"""Stands in for a language model in the tests of `gorilla.yaml`: it writes what the first document that it is shown says, and
+makes a name up from the question where it is shown none.
 """
 
 from __future__ import annotations

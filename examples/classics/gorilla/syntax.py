@@ -28,14 +28,16 @@ def holds(call: ast.Call, documented: str) -> bool:
 
 def wrong_arguments(call: ast.Call, document: dict[str, Any]) -> list[str]:
     """What is wrong with the arguments of a call, held against the document that it is of."""
-    fixed = {one.arg for one in ast.parse(document["call"], mode="eval").body.keywords}             # type: ignore[attr-defined]
+    fixed = {one.arg for one in ast.parse(document["call"], mode="eval").body.keywords}     # type: ignore[attr-defined]
     names = [*document["parameters"]]
     given = [*names[:len(call.args)], *(one.arg for one in call.keywords if one.arg is not None)]
-    faults = [f"`{name}` is no parameter of `{name_of(call)}`: there is: {', '.join(names)}" for name in given
+    faults = [f"`{name}` is no parameter of `{name_of(call)}`: there is: {', '.join(names)}"
+              for name in given
               if name not in document["parameters"] and name not in fixed]
     if len(call.args) > len(names):
         faults.append(f"`{name_of(call)}` takes {len(names)} arguments, not {len(call.args)}")
-    return faults + [f"`{name}` is missing in the call of `{name_of(call)}`" for name in document["required"] if name not in given]
+    missing = [name for name in document["required"] if name not in given]
+    return faults + [f"`{name}` is missing in the call of `{name_of(call)}`" for name in missing]
 
 
 def faults(code: str, found: list[dict[str, Any]]) -> list[str]:
