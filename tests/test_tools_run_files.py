@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 
 from metaflow_agents import Reply, RunFiles, ToolCall, check, resume, run
 from metaflow_agents.models.port import ModelRequest
+from metaflow_agents.modules import CodeSources, sources_of
+from metaflow_agents.runtime import wiring
+from metaflow_agents.sop import functions as sop_functions
 
 TILL = '''
 from metaflow_agents import RunFiles
@@ -143,3 +147,19 @@ def test_it_is_a_mapping() -> None:
         del files["d"]
     with pytest.raises(TypeError, match="a path and bytes"):
         files["d"] = "text"  # type: ignore[assignment]
+
+
+async def test_many_functions_of_one_module_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check and a step read what a module and its imports say once, however many functions it gives to the roles."""
+    seen: list[str] = []
+
+    def counted(spec: str, folders: Sequence[Path]) -> CodeSources:
+        seen.append(spec)
+        return sources_of(spec, folders)
+
+    path = laid(tmp_path)
+    for module in (sop_functions, wiring):
+        monkeypatch.setattr(module, "sources_of", counted)
+    assert check(path).ok and len(seen) == 1
+    await run(path, model=Clerk([("pay", {"amount": 1})]), workspace=None)
+    assert len(seen) == 3                   # checked once more, and read for `--from`
