@@ -129,7 +129,7 @@ class Editor:
             self._changed.add(found[1])
             file = self._folder / "cards" / found[1]
             document = json.loads(file.read_text(encoding="utf-8"))
-            document["call"] = document["call"].replace("(", "_v2(", 1)
+            document["call"] = document["call"].replace("(", "_(", 1)            # the same words to the search
             file.write_text(json.dumps(document), encoding="utf-8")
         return self.answers[-1]
 
@@ -146,7 +146,7 @@ def changed(folder: Path, writes: Callable[[ModelRequest], str], among: Sequence
     editor = Editor(writes, folder)
     verdicts = asked(folder, editor, [(f"{one.id} {turn}", one.text) for one in chosen for turn in (1, 2)], 3)
     right = sum(verdicts[f"{one.id} 2"]["kind"] == "documented"
-                and verdicts[f"{one.id} 2"]["name"] == f"{verdicts[f'{one.id} 1']['name']}_v2" for one in chosen)
+                and verdicts[f"{one.id} 2"]["name"] == f"{verdicts[f'{one.id} 1']['name']}_" for one in chosen)
     return len(chosen), right
 
 
@@ -169,7 +169,8 @@ def rows(data: Path) -> list[PaperRow]:
                  "documents; with none", "GPT-4 without documents: 36.6 % on TorchHub, 37.2 % on HuggingFace (table 1)",
                  "; ".join(told), "the model writes what the first document says, and without one makes a name up of the "
                  "question's words; right is the very function that BFCL names, found among all"),
-        PaperRow("gorilla", f"documents that change between two askings in one run: {many} functions get another name",
+        PaperRow("gorilla", f"documents that change between two askings in one run: {many} functions get another name of the "
+                 "same words",
                  "shown by an example, no figure", f"{followed} of {many} calls change with them",
                  "the index looks at its folder anew for each question"),
     ]
