@@ -69,7 +69,8 @@ class Mind:
         """The APIs to be called that it has read of: first those that take no token, since one of them gives it."""
         wanted = [call.api for call in self.case.calls if call.api in self.pages]
         if self.spoiled == "which":             # what was found beside
-            wanted = [next((name for name in self.pages if name != api), api) for api in wanted]
+            beside = [name for name in self.pages if name not in wanted]
+            wanted = beside[:len(set(wanted))]
         return sorted(dict.fromkeys(wanted), key=lambda name: TOKEN in self.pages[name]["input_parameters"])
 
     def _act(self, request: ModelRequest) -> Any:
