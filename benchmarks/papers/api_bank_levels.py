@@ -233,7 +233,7 @@ def rows(data: Path, dialogues: Sequence[Dialogue]) -> list[PaperRow]:
                  "the mind can search, read and call, and knows what it wants; no model chooses"),
         PaperRow("api_bank", "level 3, made of level 2: one request of all that the user said, no hint of what to search for; "
                  "planned, searched by the user's words, called in the order that the documentation asks for",
-                 "GPT-4: 70.0 % (Plan+Retrieve+Call, table 3)",
+                 "GPT-4: 70.0 % (Plan+Retrieve+Call, table 3; as remembered, not verified)",
                  f"{third[1]} of {third[0]} found; {third[2]} of {third[1]} made",
                  "the paper's level 3 is other dialogues, which are not among the data"),
         PaperRow("api_bank", f"the three decisions apart, in {len(cases)} cases of level 2: is a call needed, which, is what it "

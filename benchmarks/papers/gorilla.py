@@ -166,7 +166,8 @@ def rows(data: Path) -> list[PaperRow]:
         many, followed = changed(folder, writes, among, fetched)
     return [
         PaperRow("gorilla", f"names made up in {len(among)} questions of BFCL, {len(found):,} documents: with the three nearest "
-                 "documents; with none", "GPT-4 without documents: 36.6 % on TorchHub, 37.2 % on HuggingFace (table 1)",
+                 "documents; with none", "GPT-4 without documents: 36.6 % on TorchHub, 37.2 % on HuggingFace (table 1; as "
+                 "remembered, not verified)",
                  "; ".join(told), "the model writes what the first document says, and without one makes a name up of the "
                  "question's words; right is the very function that BFCL names, found among all"),
         PaperRow("gorilla", f"documents that change between two askings in one run: {many} functions get another name of the "
