@@ -27,7 +27,7 @@ def test_what_each_mutation_replaces_stands_there_once() -> None:
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_mutation_applies_and_names_tests_of_the_default_tier(mutation: Mutation) -> None:
-    assert mutation.file.startswith(("metaflow_agents/", "sops/"))
+    assert mutation.file.startswith(("metaflow_agents/", "sops/", "examples/classics/"))
     assert mutation.file.endswith((".py", ".lua", ".yaml", ".j2", ".sh", ".js"))
     mutation.applied((ROOT / mutation.file).read_text(encoding="utf-8"))
     assert [test for test in mutation.caught_by if not is_fast(ROOT, test)] == [], "no tests of the default tier"

@@ -117,7 +117,8 @@ class Acting:
         next turn on, in the order of the calls. Raises Waiting, once the others have ended, where a person has to answer.
         """
         results: dict[int, ToolResult] = {}
-        group = [index for index, call in enumerate(calls) if self.offered.verb(call.name) in _IN_MEMORY]
+        group = [index for index, call in enumerate(calls)
+                 if self.offered.verb(call.name) in _IN_MEMORY or self.offered.on_files(call.name)]
         turn = _Turn(self, results, group)
 
         async def one(index: int) -> None:

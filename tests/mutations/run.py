@@ -213,7 +213,7 @@ def carried_out(mutation: Mutation, copy: Copy, limit: float) -> Verdict:
     except (OSError, ValueError) as error:
         return Verdict(mutation.name, "broken", message=str(error))
     try:
-        if mutation.file.endswith(".py"):
+        if mutation.file.endswith(".py") and mutation.file.startswith(f"{_PACKAGE}/"):    # a SOP imports its own
             copy.imported(mutation.file.removesuffix(".py").removesuffix("/__init__").replace("/", "."), mutated=True)
         return judged(mutation, copy.test(mutation.caught_by, limit, mutated=True))
     except ValueError as error:
