@@ -178,6 +178,24 @@ def test_the_slider_replays_the_run(page: Any, server: Server, written: str) -> 
     assert "seq=" not in page.url and page.locator('[data-node="step:review"].done').count() == 1
 
 
+def test_what_a_newcomer_did_not_find_is_there(page: Any, server: Server, written: str) -> None:
+    """The log has a height, the past is told in the run's own time, and an output opens although two versions were compared."""
+    visit(page, server, f"#/run/{written}")
+    page.get_by_role("tab", name="Log").click()
+    page.locator(".log-row").first.wait_for()
+    assert page.locator(".log-rows").bounding_box()["height"] > 200
+    page.get_by_role("slider", name="Event of the run").focus()
+    page.keyboard.press("Home")
+    page.locator(".slider-at", has_text="1 of").wait_for()
+    assert re.fullmatch(r"1 of \d+ · [\d.]+ m?s", page.locator(".slider-at").inner_text().strip())
+    visit(page, server, f"#/run/{written}?view=artifacts&name=draft&a=1&b=2")
+    page.get_by_role("button", name="End comparing").wait_for()
+    page.get_by_role("tab", name="Graph").click()
+    page.locator(".outputs").get_by_role("button", name="draft").click()
+    page.locator(".which", has_text="made by").wait_for()
+    assert page.get_by_role("button", name="End comparing").count() == 0
+
+
 @pytest.mark.slow
 def test_all_of_it_by_keyboard_alone(page: Any, server: Server) -> None:
     """Begin a run, watch it, open the fault and the diff, answer a question, stop, resume, fork: no click."""
