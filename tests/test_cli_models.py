@@ -87,6 +87,7 @@ def test_the_start_says_which_model_each_role_has(capsys: pytest.CaptureFixture[
                      "ann in fourth": "python:mine.py:strongly"}
 
 
+@pytest.mark.one_in(4)
 def test_a_model_for_a_role_is_its_own_and_stays_its_own_after_a_resume(
         here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It goes before the default, and after what the step or the role names. `fourth` names its own."""

@@ -135,6 +135,7 @@ def test_the_log_of_a_journal_that_lost_its_file_is_not_replayed_onto_the_next(h
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
+@pytest.mark.one_in(4)
 def test_a_journal_without_events_is_told_and_its_name_is_free(home: Path) -> None:
     """What older versions left, where they were killed before their first event."""
     make(home / "one.db", Batch([], {}))

@@ -66,6 +66,7 @@ async def test_a_run_that_is_stopped_leaves_no_connection(tmp_path: Path) -> Non
     gc.collect()                            # an unclosed client would warn, and warnings are errors
 
 
+@pytest.mark.one_in(4)
 async def test_a_call_outside_of_a_run_opens_and_closes_its_own() -> None:
     async with OpenAIServer() as server:
         model = model_at(server.url)

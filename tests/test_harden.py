@@ -206,7 +206,7 @@ async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp
     assert result.outputs["outcome"] == {"green": True, "red": [], "tried": 4, "noticed": 4, "wrong": []}
 
 
-@pytest.mark.one_in(4, always=False)
+@pytest.mark.one_in(12, always=False)
 @needs_bubblewrap
 async def test_where_a_test_and_the_program_are_wrong_both_are_fixed_after_one_judgement(
         tmp_path: Path, settings: Settings) -> None:
@@ -224,7 +224,7 @@ async def test_where_a_test_and_the_program_are_wrong_both_are_fixed_after_one_j
     assert result.ok and result.outputs["outcome"]["green"]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12, always=False)
 @needs_bubblewrap
 async def test_a_weak_result_is_a_success_where_nobody_is_strict(tmp_path: Path, settings: Settings) -> None:
     wrong = {"path": "src/marks/__init__.py", "what": "it fails", "test": "tests/test_marks.py::test_it"}

@@ -73,7 +73,7 @@ def asked(key: str, system: str, messages: Sequence[dict[str, str]]) -> bytes:
     return canonical({"key": key, "messages": [message("system", system), *messages], "model": "m", "schema": None})
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 def test_a_journal_grows_with_what_is_said_and_every_request_comes_back(tmp_path: Path) -> None:
     sent: dict[str, bytes] = {}
     short, long = talk(tmp_path / "40", 40), talk(tmp_path / "80", 80, sent)

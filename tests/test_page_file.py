@@ -123,6 +123,7 @@ def test_it_holds_one_script_that_its_policy_names_and_data_that_no_text_leaves(
     assert any("<script>" in text for text in texts(data)), "it is there, as text"
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_page_is_its_source_and_what_is_cut_leads_nowhere(file: Path) -> None:
     _, data = read(file)
     assert data["shown"]["page@1"]["kind"] == "code", "the file's policy lets no frame in"
@@ -149,6 +150,7 @@ def test_a_part_of_ours_that_would_end_early_is_refused(monkeypatch: pytest.Monk
             document("it", {}, str)
 
 
+@pytest.mark.one_in(12, always=False)
 def test_a_run_of_many_files_is_one_small_file(tmp_path: Path) -> None:
     write(tmp_path, "sop: desk\nroles: {}\ninputs: {given: {type: any}}\nartifacts: {tree: {files: 'tree/**'}}\n"
                     "steps: {lay: {needs: [given], makes: tree, value: given}}\n")
@@ -187,7 +189,7 @@ def test_a_form_that_is_not_bundled_is_refused() -> None:
         bundled("a.js", {"a.js": 'import b from "./b.js";', "b.js": 'import a from "./a.js";'}.__getitem__)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 def test_a_graph_is_one_file_without_a_script(tmp_path: Path) -> None:
     write(tmp_path, DESK.replace("sop: desk", "sop: desk\n    description: '</pre><script>window.hit=1</script>'"))
     assert sop(tmp_path, "graph", "desk.yaml", "--html", "g.html").returncode == 0

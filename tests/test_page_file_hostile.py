@@ -82,6 +82,7 @@ def look(opened: Opened, names: Sequence[str], endings: Sequence[str]) -> None:
         opened.nothing_came()
 
 
+@pytest.mark.one_in(12, always=False)
 def test_texts_have_no_effect_in_the_file(opened: Opened) -> None:
     """Each as what somebody said, and as a page."""
     look(opened, [*TEXTS], ["html"])

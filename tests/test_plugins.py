@@ -120,7 +120,7 @@ def test_an_accepted_change_does_without_the_package(acme: Path, tmp_path: Path)
     assert (tmp_path / "workspace" / "it" / "picture.txt").read_text() == f"CATCATCAT\nword: cat\nlog: {tmp_path / 'log'}\n"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize(("change", "code", "told"), [
     ({"use: draw, with: {word": "use: drow, with: {word"}, "unknown-plugin", "there is no type of step `drow`"),
     ({"width: 2": "wide: 2"}, "plugin-parameter", "`use: draw` takes no `wide`"),
@@ -187,7 +187,7 @@ outputs: [count]
 """
 
 
-@pytest.mark.one_in(8, always=False)
+@pytest.mark.one_in(12, always=False)
 def test_a_source_of_tools_is_called_under_the_policy_and_its_words_are_untrusted(acme: Path, tmp_path: Path) -> None:
     env = {**beside(acme), "SHOP_KEY": "sesame-4711"}
     written(tmp_path, shopping=SHOPPING, denied=SHOPPING.replace("sop: shopping", "sop: denied\npolicy: {deny: ['call(acme)']}"))
@@ -228,7 +228,7 @@ steps:
 """
 
 
-@pytest.mark.one_in(8, always=False)
+@pytest.mark.one_in(12, always=False)
 def test_models_and_strategies_are_checked_run_killed_and_resumed(acme: Path, tmp_path: Path) -> None:
     env = {**beside(acme), "PARROT_HOLD": str(tmp_path / "hold")}
     written(tmp_path, said=SAID)

@@ -22,6 +22,7 @@ def stand_still(seconds: float) -> None:
     time.sleep(seconds)
 
 
+@pytest.mark.one_in(8, always=False)
 async def test_a_standstill_is_told_once_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "metaflow_agents")
     with watched():

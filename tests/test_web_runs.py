@@ -288,7 +288,7 @@ def test_questions_come_to_the_inbox_and_answers_to_the_run(tmp_path: Path) -> N
         assert {event.by for _, event in journal.events(Answered)} == {"sop ui"}
 
 
-@pytest.mark.one_in(8, always=False)
+@pytest.mark.one_in(12, always=False)
 def test_inputs_are_what_was_typed_and_uploaded(tmp_path: Path) -> None:
     """A text that begins like an option or like the name of a file is a text; a folder comes file by file."""
     laid_out(tmp_path)

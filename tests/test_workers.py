@@ -201,6 +201,7 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
+@pytest.mark.one_in(4)
 def test_a_large_process_has_warm_workers_too() -> None:
     """What the process was before it was a worker is not its own: the kernel's `ru_maxrss` counts a fork of a large one."""
     script = ("import asyncio\nheld = bytearray(b'x') * (320 << 20)\nfrom metaflow_agents.workers.pool import POOL, parsed\n"
