@@ -399,7 +399,7 @@ async def test_appends_need_the_context(tmp_path: Path) -> None:
 @pytest.mark.one_in(3)
 async def test_the_journal_holds_no_more_after_many_events_than_after_few(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta_window, "_TEXTS", 16)                # the window of differences has bounds of its own: reached sooner
+    monkeypatch.setattr(delta_window, "_TEXTS", 16)         # the window of differences has bounds of its own: reached sooner
     monkeypatch.setattr(delta_window, "_ANCHORS", 64)
     async with Journal.create(tmp_path / "run.db") as journal:
         journal._recent = BlobCache(100_000)
