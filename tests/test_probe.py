@@ -149,7 +149,7 @@ def test_a_command_that_wants_a_folder_of_the_readers_is_no_fault(said: str, exc
     assert ("readme" not in {fault["kind"] for fault in found["faults"]}) == excused, found
 
 
-@pytest.mark.one_in(16, always=False)
+@pytest.mark.one_in(32, always=False)
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda one: one.id)
 def test_what_is_broken_is_told_by_name(plant: Plant, tmp_path: Path) -> None:
     found = probed(plant.files(), SOUND[plant.product][0], tmp_path)

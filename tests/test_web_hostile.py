@@ -61,7 +61,7 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Clie
             browser.close()
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(32, always=False)
 @pytest.mark.parametrize("name", [*TEXTS])
 def test_a_text_has_no_effect(looked: tuple[Any, Client, Seen], name: str) -> None:
     page, client, seen = looked

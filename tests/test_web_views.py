@@ -406,7 +406,7 @@ def test_a_memory_is_searched_and_forgotten(page: Any, server: Server, runs: Run
 # -- for everybody
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("view", ["time", "conversation&key=write@2~0", "artifacts&name=draft", "artifacts&name=draft&a=1&b=2",
                                   "artifacts&name=program", "artifacts&tab=files"])
 def test_axe_finds_no_violation_in_a_view(page: Any, server: Server, runs: Runs, view: str) -> None:
@@ -414,7 +414,7 @@ def test_axe_finds_no_violation_in_a_view(page: Any, server: Server, runs: Runs,
     accessible(page, server, f"#/run/{name}?view={view}", ".tl-row[data-key], .turn, .shown, .diff")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["#/compare?a=draft-1&b=draft-2", "#/memory"])
 def test_axe_finds_no_violation_in_a_page(page: Any, server: Server, runs: Runs, at: str) -> None:
     runs("hostile", "hostile", "--idea", HOSTILE)
