@@ -174,7 +174,7 @@ def test_a_page_is_photographed_on_a_desk_and_on_a_phone(tmp_path: Path) -> None
     assert json.loads(ran(tmp_path, FOUND["browse"], "about:blank").stdout)["pictures"] == {}
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 async def test_the_pages_of_a_server_are_seen_and_photographed_too(tmp_path: Path) -> None:
     """As the probe starts it. What goes wrong in the browser is told with the page's path."""
     shelf = {path: text.replace("<h1 class", "<script>nothing.there()</script><h1 class") for path, text in SHELF.items()}

@@ -32,6 +32,7 @@ def test_defects_are_planted_one_at_a_time() -> None:
     assert methods(TESTS) == ["test_nothing", "test_two"] and methods(without(TESTS, {"test_two"})) == ["test_nothing"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slips", [("test", "fix"), pytest.param((), marks=pytest.mark.one_in(48, always=False))])
 async def test_a_defect_is_shown_by_a_test_and_mended(slips: tuple[str, ...]) -> None:
     found = await mended(TILL, [PROGRAM], slips=slips, sandbox=SANDBOX)
@@ -64,6 +65,7 @@ async def test_what_is_never_mended_ends_without_success(monkeypatch: pytest.Mon
     assert not found.fixed and found.red == 1 and not found.hidden and found.why.startswith("these tests fail: ")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(TASKS == ["no data"], reason="SOP_TEST_DATA names no folder with `polyglot_python`")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.one_in(72, always=False)) for name in TASKS])
 async def test_a_task_of_the_benchmark(name: str) -> None:

@@ -91,7 +91,7 @@ async def test_a_change_passes_its_tests_touches_what_was_planned_and_applies_to
         "shop/cart.py", "tests/test_csv.py"], "the run's repository has the change as commits"
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.slow
 async def test_a_change_that_breaks_a_test_is_no_success(repo: Path, tmp_path: Path) -> None:
     broken = "=== edit: shop/cart.py ===\n<<<<<<< SEARCH\n    return sum(prices)\n=======\n    return 0\n>>>>>>> REPLACE\n=== end ===\n"
     gone = "=== delete: tests/test_cart.py ===\n"

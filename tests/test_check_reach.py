@@ -141,7 +141,7 @@ def doubtful(seed: int) -> Procedure:
     return replace(procedure, steps=tuple(changed(step) for step in procedure.steps))
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 def test_on_random_procedures_each_finding_is_true(tmp_path: Path) -> None:
     """What is said never to fire never does; what is said always to be missing is missing in each firing; a loop that is said
     to stand still does. Each code is said often enough to mean something."""

@@ -75,7 +75,7 @@ def numbers(home: Path) -> dict[str, int]:
     return {one["step"]: one["number"] for one in json.loads(sop(home, "inbox", "one", "--json").stdout)}
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 def test_days_later_from_another_process(home: Path) -> None:
     waiting(home)
     told = sop(home, "show", "one").stdout
@@ -116,7 +116,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 def test_what_is_no_answer_is_one_line_and_changes_nothing(home: Path) -> None:
     waiting(home)
     number = {step.upper(): str(one) for step, one in numbers(home).items()}

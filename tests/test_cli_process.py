@@ -70,7 +70,7 @@ def test_one_interrupt_stops_cleanly_and_the_run_goes_on_later(home: Path, numbe
     assert resumed.returncode == 0 and f"{name}: success" in resumed.stdout, resumed.stderr
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 def test_a_second_interrupt_ends_the_process_at_once(home: Path) -> None:
     """The model's thread can't be cancelled, so the first Ctrl-C waits for it; the second waits for nothing."""
     with started(home, *slow_run(home, "deaf", "twice")) as process:
@@ -260,7 +260,7 @@ def test_the_live_view_shows_items_and_who_waits_for_whom(home: Path) -> None:
     assert "in workspace/live/" in ending and "bind@1   book.md" in ending and "\x1b[32;1msuccess" in seen.raw
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 def test_answers_are_streamed_where_somebody_looks(home: Path) -> None:
     """On a terminal the board shows how an answer grows and its last words; elsewhere it is streamed too, and not shown."""
     (home / "asked.yaml").write_text("sop: asked\nroles: {poet: {profile: You write.}}\nartifacts: {poem: {}}\n"

@@ -121,7 +121,7 @@ def test_what_a_document_tells_of_itself(path: str, text: str, head: tuple[str, 
     assert (found.title, found.author, found.date) == head
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.slow
 def test_a_page_that_is_nested_as_deep_as_one_likes() -> None:
     assert read_html(b"<div>" * 50_000 + b"deep")[1] == "deep"
 

@@ -85,7 +85,7 @@ def killed(folder: Path, environment: dict[str, str], here: Callable[[], bool], 
     assert came
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 def test_it_is_killed_asks_once_and_ends_well(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     journal = folder / "workspace" / ".journals" / "kettles.db"
@@ -110,7 +110,7 @@ def test_it_is_killed_asks_once_and_ends_well(stockroom: tuple[Path, dict[str, s
     assert not [file for file in (folder / "workspace").rglob("*") if file.is_file() and b"let-me-ship" in file.read_bytes()]
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 def test_killed_while_it_books_it_asks_whether_that_has_happened(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     (folder / "desk.py").write_text((folder / "desk.py").read_text().replace("SECONDS = 1.0", "SECONDS = 0.0"))

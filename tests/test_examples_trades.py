@@ -107,7 +107,7 @@ def sent(trade: Trade) -> dict[str, list[str]]:
     return mails
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 @whole_or_killed(10)
 def test_letters_are_answered_paid_once_and_remembered(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("support_desk", tmp_path)

@@ -114,7 +114,7 @@ def test_a_package_beside_no_src_is_tested_as_installed_and_its_data_stay(tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 def test_a_change_is_made_before_it_is_installed(tmp_path: Path) -> None:
     tests = "from adder import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
     place = CODE_OF_ADDER.index("a + b")
@@ -123,7 +123,7 @@ def test_a_change_is_made_before_it_is_installed(tmp_path: Path) -> None:
     assert (green.returncode, red.returncode) == (0, 1) and "assert -1 == 3" in report
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 def test_tests_run_in_an_order_by_chance_that_is_the_same_each_time(tmp_path: Path) -> None:
     tests = "".join(f"def test_{n}():\n    open('{tmp_path}/order', 'a').write('{n} ')\n\n" for n in range(9))
     orders = []
@@ -169,7 +169,7 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
         "tests/test_marks.py", "tests/test_edges_1.py"}
 
 
-@pytest.mark.one_in(4, always=False)
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(tmp_path: Path, settings: Settings) -> None:
     two = (asserting("grade(50) == 'passed'")
@@ -206,7 +206,7 @@ async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp
     assert result.outputs["outcome"] == {"green": True, "red": [], "tried": 4, "noticed": 4, "wrong": []}
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_where_a_test_and_the_program_are_wrong_both_are_fixed_after_one_judgement(
         tmp_path: Path, settings: Settings) -> None:

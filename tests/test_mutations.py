@@ -66,7 +66,7 @@ LISTED = [                                  # name, replaced, by, test, what is 
 ]
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 def test_the_runner_tells_what_is_caught_from_what_only_breaks(tmp_path: Path) -> None:
     """A tree of three files: a mutation that some test notices, one that none does, and those that prove nothing."""
     for name, text in (("metaflow_agents/__init__.py", ""), ("metaflow_agents/sums.py", PACKAGE), ("tests/test_sums.py", TESTS)):

@@ -70,7 +70,7 @@ def killed_at_paint(folder: Path, env: Mapping[str, str]) -> None:
     assert (folder / "log").read_text().split() == ["sketch@1~0", "paint@1~0"]
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 def test_a_type_of_step_is_checked_run_killed_and_resumed(acme: Path, tmp_path: Path) -> None:
     env = beside(acme)
     killed_at_paint(tmp_path, env)
@@ -95,7 +95,7 @@ def test_a_resume_without_the_package_is_refused_by_its_name_with_the_fix(acme: 
     assert sop(tmp_path, beside(acme), "resume", "it").returncode == 0         # nothing was changed by the refusal
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 def test_another_version_goes_on_and_says_so_once(acme: Path, tmp_path: Path) -> None:
     killed_at_paint(tmp_path, beside(acme))
     newer = tmp_path / "newer"
@@ -162,7 +162,7 @@ def test_a_package_that_cant_be_loaded_is_named_and_harms_nobody_else(acme: Path
     assert any("`acme.words` (functions)" in text and state == "ok" for text, state in states.items())
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 def test_a_result_of_an_earlier_run_is_taken_over_unless_its_package_changed(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, drawn=DRAWN)
     log = tmp_path / "log"

@@ -127,7 +127,7 @@ async def test_what_a_revision_breaks_is_fixed_before_it_is_undone(
     assert result.ok and made["transcript"]["broken"] == []
 
 
-@pytest.mark.one_in(8, always=False)
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, settings: Settings) -> None:
     """Of a program that has nothing to read: there are no samples."""
@@ -410,7 +410,7 @@ def seen(request: ModelRequest) -> str:
     return "\n".join(str(message["content"]) for message in request.messages)
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_each_prompt_has_what_it_needs_once(tmp_path: Path, settings: Settings) -> None:
     _, model, _ = await built(tmp_path, settings, {

@@ -126,7 +126,7 @@ def test_what_the_company_made_passes_its_tests_by_itself(company: tuple[RunResu
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.slow
 def test_mutants_of_the_recorded_repository_are_caught_by_name(company: tuple[RunResult, Path], tmp_path: Path) -> None:
     """At least 200: one definition, file, import or dependency of what the company made is broken in each."""
     home = company[1]

@@ -41,7 +41,7 @@ async def tried(way: Mapping[str, Any], *rules: str) -> bool:
     return "x" in ran.changes.written
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_no_way_leads_to_a_denied_program() -> None:
     turns = asyncio.Semaphore(4)
@@ -70,7 +70,7 @@ async def test_all_else_works_as_before() -> None:
     assert "PermissionError: [Errno 13] Permission denied: 'touch'" in ran.stderr
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_names_are_meant_as_rules_mean_them() -> None:
     for rule in ("TOUCH", "to?ch", "t[o]uch", "touch.exe", TOUCH, "/*/touch"):

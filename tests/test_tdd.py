@@ -44,7 +44,7 @@ def seen(request: ModelRequest) -> str:
     return "\n".join(str(message["content"]) for message in request.messages)
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_a_behaviour_has_its_test_before_its_code(tmp_path: Path) -> None:
     """The second code is wrong and is written anew; the third behaviour is there already, and needs none."""

@@ -295,7 +295,7 @@ def test_single_keys_can_be_turned_off(page: Any, server: Server) -> None:
     page.get_by_role("heading", name="New run").wait_for()
 
 
-@pytest.mark.one_in(8, always=False)
+@pytest.mark.one_in(16, always=False)
 def test_more_tabs_than_a_browser_has_connections_follow_a_run(page: Any, server: Server, browser: tuple[Any, Watch]) -> None:
     """Six connections to a server are all that a browser opens: with a stream each, the seventh tab would wait for ever."""
     server.shut("write")
@@ -339,7 +339,7 @@ def violations(page: Any) -> list[str]:
     return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in found for node in one["nodes"]]
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_no_page_has_a_fault_of_level_aa(page: Any, server: Server, written: str, name: str) -> None:
     if name == "inbox":

@@ -75,7 +75,7 @@ def test_it_agrees_with_the_state_of_the_run(name: str) -> None:
         compare(journal_path(home, thinking.NAME))
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 def test_it_agrees_where_items_fail_steps_loop_and_sops_are_steps(tmp_path: Path) -> None:
     lay_out(tmp_path)
     (tmp_path / "m.py").write_text("\n".join(line[4:] for line in MODEL.splitlines()))

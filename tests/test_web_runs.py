@@ -101,8 +101,9 @@ def test_a_run_of_a_terminal_appears_and_is_followed_to_its_end(tmp_path: Path) 
             "state": "waiting", "told": "", "fired": 0, "began": None, "ended": None, "items": None, "calls": 0, "tokens": 0,
             "usd": 0.0, "estimated": False, "maker_of": [], "asks": 0}
         assert steps(stream)["bind"]["told"] == "waits for parts (write)"
-        for item in "bc":
-            (tmp_path / f"go_{item}").touch()
+        (tmp_path / "go_b").touch()
+        until(lambda: steps(stream)["write"]["told"] == "2 of 3 items", "the second item is told")
+        (tmp_path / "go_c").touch()
         until(lambda: stream.of("rests"), "its end is told")
         touched = {key for data in stream.of("run") for key in data.get("touched", ())}
         assert {"write@1[b]~0", "write@1[c]~0"} <= touched <= {"write@1[b]~0", "write@1[c]~0", "bind@1~0"}
@@ -244,7 +245,7 @@ def test_nobody_gets_a_signal_whom_a_lock_only_names(tmp_path: Path) -> None:
             holding.wait()
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 def test_a_fork_from_a_step_goes_on_on_its_own(tmp_path: Path) -> None:
     laid_out(tmp_path)
     assert sop(tmp_path, "run", "looped.yaml", "--topic", "t", "--model", "python:desk.py:answer", "--name", "it").returncode == 0

@@ -111,7 +111,7 @@ def test_what_failed_and_what_was_repeated_is_seen_at_once(page: Any, server: Se
     page.get_by_role("heading", name="write [two]").wait_for()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 def test_the_time_line_is_zoomed_and_moved_by_keys_and_wheel(page: Any, server: Server, runs: Runs) -> None:
     visit(page, server, f"#/run/{runs('pages', 'writer')}?view=time")
     rows = page.get_by_role("listbox")
@@ -264,7 +264,7 @@ def scroll_to(page: Any, turns: Any, number: int) -> None:
     until(down, f"turn {number} comes into view")
 
 
-@pytest.mark.one_in(8, always=False)
+@pytest.mark.slow
 def test_a_run_begins_again_from_a_step(page: Any, server: Server, runs: Runs) -> None:
     visit(page, server, f"#/run/{runs('draft', 'drafts', '--topic', 'tea', name='draft-1')}?view=conversation&key=write@2~0")
     page.get_by_role("button", name="Run again from here…").click()
@@ -380,7 +380,7 @@ def test_two_runs_are_compared(page: Any, server: Server, runs: Runs) -> None:
     page.locator("tr.taken", has_text="coffee").wait_for()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 def test_a_memory_is_searched_and_forgotten(page: Any, server: Server, runs: Runs) -> None:
     runs("hostile", "hostile", "--idea", HOSTILE)
     before = json.loads(server.sop("memory", "show", "--json", "--limit", "100"))
