@@ -53,7 +53,7 @@ def mistaken_uses(product: Mapping[str, str | bytes]) -> set[str]:
 
 
 def remarks(product: Mapping[str, str | bytes]) -> list[str]:
-    """What its reviewer minded and changed, the most costly first; nothing where it has no review. Raises ValueError, as above."""
+    """What its reviewer minded and changed, the most costly first; nothing without a review. Raises ValueError, as above."""
     review = _read(product)
     return review.remarks if review else []
 
