@@ -120,6 +120,7 @@ async def test_one_walks_through_what_all_roles_said(tmp_path: Path) -> None:
         written, counted, judged = (it.conversation(f"{step}@1~0") for step in ("write_it", "count_it", "judge_it"))
     assert (written["previous"], written["next"], judged["previous"]) == (None, "judge_it@1~0", "write_it@1~0")
     assert (counted["previous"], counted["next"]) == (None, None)
+    assert [message["role"] for message in written["turns"][0]["messages"]] == ["system", "user"], "no schema of a text is sent"
 
 
 @pytest.mark.one_in(4)

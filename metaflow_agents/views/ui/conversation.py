@@ -11,6 +11,7 @@ from typing import Any
 
 from metaflow_agents.journal.run_summary import RawJournal, unwrapped
 from metaflow_agents.models.port import tokens_of
+from metaflow_agents.models.schema_in_words import asks_for_text
 from metaflow_agents.schema.keys import CHECKED, EMBED, REPAIRED, innermost
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.model import digest as digest_of
@@ -276,7 +277,8 @@ def _leading(calls: Sequence[_Call], offset: int) -> Iterable[_Call]:
 
 def _beside(request: Mapping[str, Any], digest: str) -> list[dict[str, Any]]:
     """What is sent beside the messages: the schema of the answer, and the tools."""
-    sent = [(word, text_of(request[word])) for word in ("schema", "tools") if request.get(word)]
+    schema = None if asks_for_text(request.get("schema")) else request["schema"]
+    sent = [(word, text_of(value)) for word, value in (("schema", schema), ("tools", request.get("tools"))) if value]
     return [_part(word, "", text(written, digest, word), written) for word, written in sent]
 
 
