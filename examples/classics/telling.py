@@ -34,7 +34,7 @@ class Told:
 
 
 def faults(instructions: str, plan: dict[str, list[str]], rules: str) -> list[str]:
-    """What is wrong with a text, held against the plan: `{objects, actions}`, by a domain in PDDL. Nothing: each step is found."""
+    """What is wrong with a text, held against the plan, by the names of a domain in PDDL. Nothing: each step is found."""
     steps = [tuple(action.lower().strip("() ").split()) for action in plan["actions"]]
     lines = [line for line in instructions.splitlines() if line.strip()]
     if not steps:

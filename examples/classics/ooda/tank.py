@@ -1,0 +1,78 @@
+"""A water tank to try `ooda.yaml` on: `python tank.py [PORT]` serves it on this machine until it is interrupted.
+
+Each look is a tick of its clock: the level changes by what flows in and out, and after some ticks rain turns into drought.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from typing import Any
+
+ACTS = {"drain": "takes 20 out at once", "fill": "adds 20 at once", "open": "the outlet takes 4 more a tick", "close": "4 less"}
+
+
+class Tank:
+    """The level in litres, what flows in and out a tick, and the tick from which on nothing flows in."""
+
+    def __init__(self, level: float = 70.0, inflow: float = 6.0, rain: int = 6) -> None:
+        self.level, self.inflow, self.outflow, self.rain, self.tick = level, inflow, 0.0, rain, 0
+        self.acts: list[str] = []
+        self._lock = Lock()
+
+    def look(self) -> dict[str, Any]:
+        """What is so after one more tick."""
+        with self._lock:
+            self.tick += 1
+            inflow = self.inflow if self.tick <= self.rain else 0.0
+            self.level = max(self.level + inflow - self.outflow - 1, 0.0)
+            return {"numbers": {"level": self.level, "inflow": inflow, "outflow": self.outflow + 1}, "acts": ACTS}
+
+    def do(self, act: str) -> None:
+        """Does one of its acts."""
+        with self._lock:
+            self.acts.append(act)
+            self.level = max(self.level + {"drain": -20.0, "fill": 20.0}.get(act, 0.0), 0.0)
+            self.outflow = max(self.outflow + {"open": 4.0, "close": -4.0}.get(act, 0.0), 0.0)
+
+
+def serving(tank: Tank, port: int = 0) -> ThreadingHTTPServer:
+    """A server of a tank on this machine, not yet begun."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._say(200, tank.look())
+
+        def do_POST(self) -> None:
+            try:
+                act = json.loads(self.rfile.read(min(int(self.headers.get("Content-Length", 0)), 1000)))["act"]
+            except (ValueError, KeyError, TypeError):
+                act = None
+            if act not in ACTS:
+                return self._say(400, {"error": f"act: one of {', '.join(ACTS)}"})
+            tank.do(act)
+            self._say(200, {})
+
+        def _say(self, status: int, value: Any) -> None:
+            text = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing is printed for a request."""
+
+    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+
+
+if __name__ == "__main__":
+    server = serving(Tank(), int(sys.argv[1]) if len(sys.argv) > 1 else 8000)
+    sys.stdout.write(f"http://127.0.0.1:{server.server_address[1]}\n")
+    sys.stdout.flush()
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        server.server_close()
