@@ -99,7 +99,7 @@ async def test_a_budget_that_is_used_up_leaves_the_log() -> None:
     with served(function("tank:serving")(function("tank:Tank")())) as where:
         result = await went(where, function("desk:pilot"), {"calls": 3})
     assert result.outcome == "budget" and "calls" in result.reason
-    assert "9 acts are left" in result.artifacts["log"] and "its budget was used up" in result.artifacts["log"]
+    assert "9 acts are left" in result.artifacts["log"] and "has used up its budget" in result.artifacts["log"]
 
 
 async def test_a_decision_is_held_against_the_look_that_it_is_made_on() -> None:

@@ -62,7 +62,7 @@ async def test_a_budget_that_is_used_up_leaves_the_log() -> None:
     result = await went(function("desk:clerk"), {"calls": 3})
     assert result.outcome == "budget" and "calls" in result.reason
     assert "not reached yet: the best is 4. 1 of 5 rounds are used, 4 are left." in result.artifacts["log"]
-    assert "its budget was used up" in result.artifacts["log"]
+    assert "has used up its budget" in result.artifacts["log"]
 
 
 async def test_what_the_planner_is_told(tmp_path: Path) -> None:
@@ -76,7 +76,8 @@ async def test_what_the_planner_is_told(tmp_path: Path) -> None:
     assert (await went(model, rounds=5)).ok
     first, second, third = asked["plan_next"]
     for part in ("Goal: no faulty cells", "at most 0, printed by `python faults.py`", "0 of 5 rounds are used, 5 are left",
-                 "Before any change: 4.", "fit `*.csv`"):
+                 "Before any change: 4.", "fit `*.csv`",
+                 "Emmy: born is '23.3.1882'"):
         assert part in first, part
     assert "Learned:" not in first
     for part in ("1 of 5 rounds are used, 4 are left", "Tried: Write dates as D.M.Y.",
@@ -130,7 +131,7 @@ def measured(printed: str, exit_code: int = 0) -> dict[str, Any]:
     ("higher", "5", False, True, "goal"), ("higher", "6", True, True, "goal"), ("lower", "soon", False, False, "no"),
 ])
 def test_a_number_against_the_best_and_the_goal(better: str, printed: str, kept: bool, ok: bool, ended: str) -> None:
-    past = [{"best": 5, "version": 0, "round": 0}]
+    past = [{"best": 5, "version": 0, "round": 0, "printed": "5"}]
     found = function("measuring:checked")(measured(printed), [{"a": "1\n"}, {"a": "2\n"}], past, 3, better, "*", 4)
     assert (found["kept"], found["ok"], found["ended"], found["version"]) == (kept, ok, ended, int(kept))
     assert found["diff"] == "--- a\n+++ a\n@@ -1 +1 @@\n-1\n+2"

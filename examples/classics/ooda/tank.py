@@ -1,33 +1,39 @@
-"""A water tank to try `ooda.yaml` on: `python tank.py [PORT]` serves it on this machine until it is interrupted.
+"""A water tank to try `ooda.yaml` on: `python tank.py [PORT [SECONDS]]` serves it on this machine until it is interrupted.
 
-Each look is a tick of its clock: the level changes by what flows in and out, and after some ticks rain turns into drought.
+At each tick of its clock the level changes by what flows in and out, and after some ticks rain turns into drought. A tick takes
+so many seconds; without them each look is a tick.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import Any
 
-ACTS = {"drain": "takes 20 out at once", "fill": "adds 20 at once", "open": "the outlet takes 4 more a tick", "close": "4 less"}
+ACTS = {"drain": "takes 20 out at once", "fill": "adds 20 at once", "open": "the outlet takes 4 more a tick",
+        "close": "the outlet takes 4 less a tick"}
 
 
 class Tank:
-    """The level in litres, what flows in and out a tick, and the tick from which on nothing flows in."""
+    """The level in litres, what flows in and out a tick, the ticks that it rains, and the seconds of a tick (0: a look)."""
 
-    def __init__(self, level: float = 70.0, inflow: float = 6.0, rain: int = 6) -> None:
+    def __init__(self, level: float = 70.0, inflow: float = 6.0, rain: int = 6, seconds: float = 0.0) -> None:
         self.level, self.inflow, self.outflow, self.rain, self.tick = level, inflow, 0.0, rain, 0
+        self.seconds, self._began = seconds, time.monotonic()
         self.acts: list[str] = []
         self._lock = Lock()
 
     def look(self) -> dict[str, Any]:
-        """What is so after one more tick."""
+        """What is so now."""
         with self._lock:
-            self.tick += 1
+            now = int((time.monotonic() - self._began) / self.seconds) if self.seconds else self.tick + 1
+            while self.tick < now:
+                self.tick += 1
+                self.level = max(self.level + (self.inflow if self.tick <= self.rain else 0.0) - self.outflow - 1, 0.0)
             inflow = self.inflow if self.tick <= self.rain else 0.0
-            self.level = max(self.level + inflow - self.outflow - 1, 0.0)
             return {"numbers": {"level": self.level, "inflow": inflow, "outflow": self.outflow + 1}, "acts": ACTS}
 
     def do(self, act: str) -> None:
@@ -69,7 +75,8 @@ def serving(tank: Tank, port: int = 0) -> ThreadingHTTPServer:
 
 
 if __name__ == "__main__":
-    server = serving(Tank(), int(sys.argv[1]) if len(sys.argv) > 1 else 8000)
+    port, seconds = (*sys.argv[1:], *("8000", "0")[len(sys.argv) - 1:])[:2]
+    server = serving(Tank(seconds=float(seconds)), int(port))
     sys.stdout.write(f"http://127.0.0.1:{server.server_address[1]}\n")
     sys.stdout.flush()
     try:

@@ -112,12 +112,12 @@ def log(checks: list[Any], orientations: list[Any], decisions: list[Any], result
     left = rounds - last["round"]
     ends = {"goal": f"The goal is reached: {last['why']}, after {last['round']} acts.",
             "rounds": f"The goal is not reached: {last['why']}, and all {rounds} acts are used.",
-            "no": f"The goal is not reached yet: {last['why']}. {left} act{' is' if left == 1 else 's are'} left. (Where the run "
-                  "ended with this, its budget was used up; `sop resume` with a larger one goes on.)"}
+            "no": f"The goal is not reached yet: {last['why']}. {left} act{' is' if left == 1 else 's are'} left. (A run that "
+                  "ends here has used up its budget: `sop resume RUN --budget calls=N` goes on.)"}
     told = [f"Goal: {goal}", f"As a number: {wanted}.", ends[last["ended"]]]
     for place, (check, orientation, decision, result) in enumerate(zip_longest(checks, orientations, decisions, results), 1):
         told.append(f"\nLook {place}: {', '.join(f'{name} {value:g}' for name, value in check['numbers'].items())}.")
         if decision and result:
-            told += [f"Learned: {orientation['learned']}", f"Decided: `{decision['act']}`, since {decision['why']} "
+            told += [f"Learned: {orientation['learned']}", f"Decided: `{decision['act']}`. Why: {decision['why']}",
                      f"Expected: {decision['expect']}", f"What came of it: {result['why']}"]
     return "\n".join(told) + "\n"

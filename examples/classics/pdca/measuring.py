@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 Files = Mapping[str, Any]
-_DIFF = 6_000                       # characters of a difference that a prompt shows
+_DIFF, _PRINTED = 6_000, 2_000      # characters of a difference, and of what was printed, that a prompt shows
 
 
 def checked(measured: dict[str, Any], versions: list[Any], past: list[Any], target: float, better: str, change: str,
@@ -33,6 +33,7 @@ def checked(measured: dict[str, Any], versions: list[Any], past: list[Any], targ
         f"Measured: {_shown(number)}" + (f", {_compared(number, best, better)}." if past else ".")
     return {"ok": reached, "ended": "goal" if reached else "rounds" if len(past) >= rounds else "no", "round": len(past),
             "number": number, "best": now, "kept": kept, "version": len(versions) - 1 if kept else before, "why": told,
+            "printed": measured["stdout"][-_PRINTED:] if kept else past[-1]["printed"],
             "diff": _difference(versions[before], versions[-1]) if past else ""}
 
 
@@ -79,7 +80,7 @@ def log(checks: list[Any], plans: list[Any], lessons: list[Any], goal: str, meas
     ends = {"goal": f"The goal is reached: {_shown(last['best'])}, with {used}.",
             "rounds": f"The goal is not reached: the best is {_shown(last['best'])}, and all {rounds} rounds are used.",
             "no": f"The goal is not reached yet: the best is {_shown(last['best'])}. {used} are used, {rounds - last['round']} "
-                  "are left. (Where the run ended with this, its budget was used up; `sop resume` with a larger one goes on.)"}
+                  "are left. (A run that ends here has used up its budget: `sop resume RUN --budget calls=N` goes on.)"}
     told = [f"Goal: {goal}", f"As a number: {wanted}, printed by `{measure}`.", ends[last["ended"]],
             f"Before any change: {_shown(checks[0]['number'])}."]
     for check, plan, lesson in _rounds(checks, plans, lessons):
