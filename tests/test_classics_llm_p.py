@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,14 @@ def test_the_benchmark_counts_what_is_refused(kind: str) -> None:
     made = [llm_p.Planned(PLAN, text(*LINES), RULES, True)] * 3
     assert llm_p.refused(made, kind) == (3, 3)
     assert faults("\n".join(llm_p.told(PLAN["actions"]))) == []
+
+
+@pytest.mark.one_in(16)
+@pytest.mark.skipif(bool(solving.missing()), reason=solving.missing())
+@pytest.mark.skipif("SOP_TEST_DATA" not in os.environ, reason="SOP_TEST_DATA does not name a folder with public data")
+@pytest.mark.parametrize("domain", ["blocksworld", "logistics", "depots"])
+async def test_a_public_problem_from_its_story_to_the_words(domain: str) -> None:
+    from benchmarks.papers import llm_p
+
+    (made,) = await llm_p.carried_out(Path(os.environ["SOP_TEST_DATA"]), domain, 1, "none")
+    assert made.holds and faults(made.text, made.plan, made.rules) == []

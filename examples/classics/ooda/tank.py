@@ -6,6 +6,7 @@ so many seconds; without them each look is a tick.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -74,12 +75,23 @@ def serving(tank: Tank, port: int = 0) -> ThreadingHTTPServer:
     return ThreadingHTTPServer(("127.0.0.1", port), Handler)
 
 
-if __name__ == "__main__":
-    port, seconds = (*sys.argv[1:], *("8000", "0")[len(sys.argv) - 1:])[:2]
-    server = serving(Tank(seconds=float(seconds)), int(port))
+def main() -> None:
+    """Serves a tank until it is interrupted."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("port", type=int, nargs="?", default=8000, help="8000 by default; 0: any that is free")
+    parser.add_argument("seconds", type=float, nargs="?", default=0.0, help="of a tick; by default each look is one")
+    given = parser.parse_args()
+    try:
+        server = serving(Tank(seconds=given.seconds), given.port)
+    except (OSError, OverflowError) as error:
+        parser.error(f"port {given.port} can't be served ({error}): give another one")
     sys.stdout.write(f"http://127.0.0.1:{server.server_address[1]}\n")
     sys.stdout.flush()
     try:
         server.serve_forever()
     except KeyboardInterrupt:
         server.server_close()
+
+
+if __name__ == "__main__":
+    main()
