@@ -142,7 +142,7 @@ def test_the_benchmark_counts_what_is_refused(kind: str) -> None:
     assert faults("\n".join(llm_p.told(PLAN["actions"]))) == []
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(48)
 @pytest.mark.skipif(bool(solving.missing()), reason=solving.missing())
 @pytest.mark.skipif("SOP_TEST_DATA" not in os.environ, reason="SOP_TEST_DATA does not name a folder with public data")
 @pytest.mark.parametrize("domain", ["blocksworld", "logistics", "depots"])
