@@ -115,10 +115,12 @@ class Acting:
         """What calls give, in their order; their keys are `PREFIX/tool.0` and so on.
 
         Calls run side by side; those that touch the activation alone, one after the other. What they wrote counts from the
-        next turn on, in the order of the calls. Raises Waiting, once the others have ended, where a person has to answer; Screened.
+        next turn on, in the order of the calls. Raises Waiting, once the others have ended, where a person has to answer;
+        Screened before any is made.
         """
+        screening = self._around.screening
         for index, call in enumerate(calls):
-            self._said = await self._around.screening.called(f"{prefix}/tool.{index}", self.role, call.name, call.arguments, self._said)
+            self._said = await screening.called(f"{prefix}/tool.{index}", self.role, call.name, call.arguments, self._said)
         results: dict[int, ToolResult] = {}
         group = [index for index, call in enumerate(calls) if self.offered.verb(call.name) in _IN_MEMORY]
         turn = _Turn(self, results, group)

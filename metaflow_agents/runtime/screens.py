@@ -27,8 +27,8 @@ def _screen(name: str, program: Program) -> Screen:
     except UsageError as error:
         raise NotHere(f"policy.screen: the screen `{name}` can't run, so the run does not begin: {error}") from error
     except Exception as error:      # the maker is somebody else's code
-        raise NotHere(f"policy.screen: the screen `{name}` of {plugin.maker} can't run, so the run does not begin: {raised(error)}; "
-                      f"fix or reinstall {plugin.distribution}, or remove `{name}` from `screen`") from error
+        raise NotHere(f"policy.screen: the screen `{name}` of {plugin.maker} can't run, so the run does not begin: "
+                      f"{raised(error)}; fix or reinstall {plugin.distribution}, or remove `{name}` from `screen`") from error
     if not callable(getattr(made, "find", None)):
         raise NotHere(f"policy.screen: `{name}` of {plugin.maker} gives no screen (it has no `find`); fix {plugin.distribution}")
     return made

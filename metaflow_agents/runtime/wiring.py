@@ -44,6 +44,7 @@ from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.registry import Models
 from metaflow_agents.models.retry_policy import Patience
 from metaflow_agents.modules import CodeSources, load_function, sources_of
+from metaflow_agents.policy.screens import ScreenRule
 from metaflow_agents.questions.answer_queue import AnswerQueue
 from metaflow_agents.questions.broker import Asker, QuestionBroker
 from metaflow_agents.questions.inner import InnerDesk
@@ -55,7 +56,6 @@ from metaflow_agents.runtime.subworkflow import Joined, SubSOPs
 from metaflow_agents.runtime.toolsets import toolbox
 from metaflow_agents.sandbox.choice import Unchosen
 from metaflow_agents.sandbox.port import Sandbox
-from metaflow_agents.policy.screens import ScreenRule
 from metaflow_agents.schema.endpoint import EndpointLimits
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.tools import PolicySpec
@@ -208,8 +208,8 @@ def assemble(program: Program, journal: Journal, options: Options, limiters: Lim
     tools = toolboxes[program.fingerprint]
     staged = within.staged if within else state.opened is not None and state.opened.staged
     allowed = within.allowed if within else () if state.opened is None else state.opened.allowed
-    equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, repeats, screening, staged=staged), tools, observations,
-                          commands, dry=options.models.dry, above=above, allowed=allowed)
+    around = Surroundings(bus, state, values, desk, secrets, repeats, screening, staged=staged)
+    equipment = Equipment(sop, around, tools, observations, commands, dry=options.models.dry, above=above, allowed=allowed)
     material = Material(program, values, tree.as_rendered, noted=within.noted if within else None, prefix=prefix)
     agent = RoleAgent(context, conversations, material, options.models, caller, observations, Minds(memory, project),
                       Hands(commands, functions, equipment))

@@ -211,7 +211,8 @@ def documents(merged: dict[str, Any], entry: Document, files: ResourceFiles, fol
     return found
 
 
-def screens(merged: dict[str, Any], entry: Document, files: ResourceFiles, folders: list[Path]) -> dict[str, dict[str, list[str]]]:
+def screens(merged: dict[str, Any], entry: Document, files: ResourceFiles,
+            folders: list[Path]) -> dict[str, dict[str, list[str]]]:
     """The lists of names that a SOP's policy screens by: name of a file → heading → the names below it."""
     policy = merged.get("policy")
     written = policy.get("screen") if isinstance(policy, dict) else None
@@ -223,9 +224,9 @@ def screens(merged: dict[str, Any], entry: Document, files: ResourceFiles, folde
         refusal = library.name_refusal(name)
         file = None if refusal else library.find_beside(name, folders)
         if file is None:
-            why, mend = ((f"`{name[:60]}` is no file's name: {refusal}", "write the name of a file beside the SOP") if refusal else
-                         (files.not_found("file", name, folders),
-                          _nearest(name, library.file_names(folders, (".yaml", ".yml")))))
+            why, mend = ((f"`{name[:60]}` is no file's name: {refusal}", "write the name of a file beside the SOP") if refusal
+                         else (files.not_found("file", name, folders),
+                               _nearest(name, library.file_names(folders, (".yaml", ".yml")))))
             files.problems.append(Problem("bad-screen", why, mend, *spot))
             continue
         document = files.yaml(file)
@@ -237,9 +238,9 @@ def screens(merged: dict[str, Any], entry: Document, files: ResourceFiles, folde
                 for one in terms.values()):
             found[name] = {str(heading): list(one) for heading, one in terms.items()}
         else:
-            files.problems.append(Problem("bad-screen", f"`{name}` is no list of names", "write headings, each with a list of names "
-                                          "that hold a letter or a digit: `projects: [Bluebird, Operation Larch]`",
-                                          document.file, 1, 1))
+            files.problems.append(Problem(
+                "bad-screen", f"`{name}` is no list of names", "write headings, each with a list of names that hold a letter or "
+                "a digit: `projects: [Bluebird, Operation Larch]`", document.file, 1, 1))
     return found
 
 

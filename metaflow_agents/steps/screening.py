@@ -36,7 +36,7 @@ class Screening:
         self._threads = Threads(1, "screen")
 
     async def begun(self, key: str) -> None:
-        """Before an activation does anything: all versions that there are, inputs and first values among them. Raises Screened."""
+        """Before an activation does anything: all versions that there are, inputs and first values too. Raises Screened."""
         if not self._rules:
             return
         found: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Stands in for a language model in the tests of this SOP: it picks a tool by the words of the question, and quotes the result."""
+"""Stands in for a language model in the tests of this SOP: it picks a tool by the question's words, and quotes the result."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ _WRITTEN = re.compile(r"\s*(\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,2})?)\s*([A-
 
 
 def quantity(written: str, *kinds: Kind) -> tuple[float, Kind]:
-    """A quantity in the first unit of its kind (L, g, mol/L, g/L), and its kind. Raises AnswerInvalid for what is none of `kinds`,
-    with the units that there are.
+    """A quantity in the first unit of its kind (L, g, mol/L, g/L), and its kind. Raises AnswerInvalid for what is none of
+    `kinds`, with the units that there are.
     """
     found = _WRITTEN.fullmatch(written)
     unit = "" if found is None else found[2].replace("μ", "µ")
@@ -36,7 +36,8 @@ def quantity(written: str, *kinds: Kind) -> tuple[float, Kind]:
 
 def shown(value: float, kind: Kind) -> str:
     """A quantity with four significant digits, in the unit that makes it short."""
-    steps: dict[Kind, tuple[str, ...]] = {"volume": ("L", "mL", "µL"), "mass": ("kg", "g", "mg", "µg"),
-                                          "molarity": ("mol/L", "mmol/L", "µmol/L"), "mass concentration": ("g/L", "mg/L", "µg/L")}
+    steps: dict[Kind, tuple[str, ...]] = {
+        "volume": ("L", "mL", "µL"), "mass": ("kg", "g", "mg", "µg"), "molarity": ("mol/L", "mmol/L", "µmol/L"),
+        "mass concentration": ("g/L", "mg/L", "µg/L")}
     unit = next((unit for unit in steps[kind] if value >= UNITS[kind][unit]), steps[kind][-1])
     return f"{value / UNITS[kind][unit]:.4g} {unit}"

@@ -21,7 +21,8 @@ MOST = 2000
 """Tokens of one text that are read as structures; a text with more is refused."""
 _DASH = "[-‐‑‒–—―−﹣－./_·]"
 _CAS = re.compile(rf"(?<![\d])(\d{{2,7}})\s*{_DASH}\s*(\d{{2}})\s*{_DASH}\s*(\d)(?!\d)")
-_CAS_SAID = re.compile(r"\bcas(?:[-\s]*(?:rn|nr|no|number|nummer|registry number))?[\s.:#=]*(\d{2,7})\s?(\d{2})\s?(\d)(?!\d)", re.I)
+_CAS_SAID = re.compile(r"\bcas(?:[-\s]*(?:rn|nr|no|number|nummer|registry number))?[\s.:#=]*"
+                       r"(\d{2,7})\s?(\d{2})\s?(\d)(?!\d)", re.I)
 _KEY = re.compile(r"(?<![A-Za-z])([A-Za-z]{14})(?![A-Za-z])")
 _INCHI = re.compile(r"InChI=1S?/[^\s\"'`|<>;]+", re.I)
 _TOKEN = re.compile(r"[^\s\"'`|,;<>{}]+")
@@ -29,8 +30,9 @@ _SMILES = re.compile(r"(?:Cl|Br|[BCNOPSFIbcnops]|\[[^\[\]]{1,20}\]|[=#$:/\\.()%0
 _WINDOW = 6                         # texts in a row that may be pieces of one identifier
 _CELLS = 400
 _PIECE = 300                        # characters of such a piece
-_CODES = ("agent {}", "{} agent", "nerve agent {}", "{} nerve agent", "agente {}", "Kampfstoff {}", "{} toxin", "газ {}", "{} газ",
-          "агент {}", "вещество {}")
+_CODES = ("agent {}", "{} agent", "nerve agent {}", "{} nerve agent", "agente {}", "Kampfstoff {}", "{} toxin", "газ {}",
+          "{} газ", "агент {}", "вещество {}")
+"""What stands beside a short code where it means a substance."""
 
 
 @cache

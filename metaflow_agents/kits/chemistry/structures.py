@@ -47,7 +47,7 @@ def key(found: Any) -> str:
 
 
 def skeletons(found: Any) -> set[str]:
-    """The first block of the InChIKeys of a molecule's parts: what is bound to what, whatever the stereo, isotopes and charges."""
+    """The first block of the InChIKeys of a molecule's parts: what is bound to what, whatever stereo, isotopes and charges."""
     from rdkit import Chem, rdBase
     from rdkit.Chem.MolStandardize import rdMolStandardize
 

@@ -60,8 +60,8 @@ def read(substance: str) -> tuple[str, Any]:
         if len(substance) > LONGEST:
             raise AnswerInvalid([f"a structure of {len(substance):,} characters is not read: write {LONGEST:,} at most"])
         nearest = did_you_mean(substance, list(dict.fromkeys(one.name for one in table().values())), limit=8)
-        raise AnswerInvalid([f"`{substance[:80]}` is no name in the table of substances, and no SMILES of {MOST_ATOMS} atoms at most: "
-                             f"{nearest}"])
+        raise AnswerInvalid([f"`{substance[:80]}` is no name in the table of substances, and no SMILES of {MOST_ATOMS} atoms at "
+                             f"most: {nearest}"])
     return known.name if known else substance.strip(), found
 
 

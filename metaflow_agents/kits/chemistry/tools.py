@@ -13,11 +13,13 @@ from metaflow_agents.kits.chemistry.structures import key
 from metaflow_agents.kits.chemistry.substances import form, named, phrases, read, table
 
 GROUPS = {
-    "alcohol": "[CX4][OX2H]", "phenol": "c[OX2H]", "ether": "[OD2;!$(OC=O)]([#6;!$(C=O)])[#6;!$(C=O)]", "aldehyde": "[CX3H1](=O)[#6]",
-    "ketone": "[#6][CX3](=O)[#6]", "carboxylic acid": "[CX3](=O)[OX2H1]", "carboxylate": "[CX3](=O)[O-]", "ester": "[CX3](=O)[OX2][#6]",
-    "amide": "[NX3][CX3](=[OX1])", "amine": "[NX3;!$(NC=[O,N,S]);!$(N~[!#6;!#1])]", "nitrile": "[CX2]#N", "nitro": "[NX3+](=O)[O-]",
-    "thiol": "[#6][SX2H]", "thioether": "[#6][SX2][#6]", "sulfoxide": "[#6][SX3](=O)[#6]", "sulfonic acid or sulfonate": "S(=O)(=O)[OX1-,OX2H]",
-    "halide": "[#6][F,Cl,Br,I]", "alkene": "[CX3]=[CX3]", "alkyne": "[CX2]#[CX2]", "aromatic ring": "a1aaaaa1", "azo": "[#6]N=N[#6]"}
+    "alcohol": "[CX4][OX2H]", "phenol": "c[OX2H]", "ether": "[OD2;!$(OC=O)]([#6;!$(C=O)])[#6;!$(C=O)]",
+    "aldehyde": "[CX3H1](=O)[#6]", "ketone": "[#6][CX3](=O)[#6]", "carboxylic acid": "[CX3](=O)[OX2H1]",
+    "carboxylate": "[CX3](=O)[O-]", "ester": "[CX3](=O)[OX2][#6]", "amide": "[NX3][CX3](=[OX1])",
+    "amine": "[NX3;!$(NC=[O,N,S]);!$(N~[!#6;!#1])]", "nitrile": "[CX2]#N", "nitro": "[NX3+](=O)[O-]", "thiol": "[#6][SX2H]",
+    "thioether": "[#6][SX2][#6]", "sulfoxide": "[#6][SX3](=O)[#6]", "sulfonic acid or sulfonate": "S(=O)(=O)[OX1-,OX2H]",
+    "halide": "[#6][F,Cl,Br,I]", "alkene": "[CX3]=[CX3]", "alkyne": "[CX2]#[CX2]", "aromatic ring": "a1aaaaa1",
+    "azo": "[#6]N=N[#6]"}
 """Functional group → the SMARTS that finds it."""
 
 

@@ -81,8 +81,8 @@ def _screens(c: Context) -> None:
             check_plugin(c, where, "screens", name, "screen")
     for role, spec in c.sop.roles.items():
         if spec.policy is not None and spec.policy.screen:
-            c.say("bad-screen", ("roles", role, "policy", "screen"), f"the role `{role}` names a screen, and screens look at all that "
-                  "is said in a run, whoever says it", "move it to the `policy` of the SOP")
+            c.say("bad-screen", ("roles", role, "policy", "screen"), f"the role `{role}` names a screen, and screens look at all "
+                  "that is said in a run, whoever says it", "move it to the `policy` of the SOP")
 
 
 def _hosts(c: Context, rules: list[_Written]) -> None:
