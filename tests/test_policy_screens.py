@@ -151,13 +151,19 @@ async def test_a_sub_sop_is_held_by_the_screens_around_it(tmp_path: Path) -> Non
 
 async def test_a_result_of_an_earlier_run_is_looked_at_too(tmp_path: Path) -> None:
     place = written(tmp_path, names="projects: [Larch]")
-    first = await run(place, model=lambda request: {"said": "It is Bluebird"}, workspace=tmp_path / "workspace", name="first",
-                      sandbox="none", notes=tmp_path / "notes")
+    asked: list[str] = []
+
+    def model(request: ModelRequest) -> Any:
+        asked.append(request.key)
+        return {"said": "It is Bluebird"}
+
+    first = await run(place, model=model, workspace=tmp_path / "workspace", name="first", sandbox="none",
+                      notes=tmp_path / "notes")
     assert first.ok
     written(tmp_path)
-    result = await run(place, model=never, workspace=tmp_path / "workspace", name="r", from_run="first", sandbox="none",
+    result = await run(place, model=model, workspace=tmp_path / "workspace", name="r", from_run="first", sandbox="none",
                        notes=tmp_path / "notes")
-    assert result.outcome == "stopped" and RULE in result.reason
+    assert result.outcome == "stopped" and RULE in result.reason and len(asked) == 1
 
 
 async def test_harmless_runs_pass(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ _CAS_SAID = re.compile(r"\bcas(?:[-\s]*(?:rn|nr|no|number|nummer|registry number
 _KEY = re.compile(r"(?<![A-Za-z])([A-Za-z]{14})(?![A-Za-z])")
 _INCHI = re.compile(r"InChI=1S?/[^\s\"'`|<>;]+", re.I)
 _TOKEN = re.compile(r"[^\s\"'`|,;<>{}]+")
+_LABEL = re.compile(r"^[A-Za-z_]{3,20}[=:]")           # `smiles=…`
 _SMILES = re.compile(r"(?:Cl|Br|[BCNOPSFIbcnops]|\[[^\[\]]{1,20}\]|[=#$:/\\.()%0-9~-])+")
 _WINDOW = 6                         # texts in a row that may be pieces of one identifier
 _CELLS = 400
@@ -141,8 +142,8 @@ def _spelt(text: str) -> Iterator[str]:
         yield "InChI=" + found[0].rstrip(".,)")[6:]
     for found in _TOKEN.finditer(text):
         token = found[0]
-        ways = (token, token.strip(".:!?*_"), token.strip("().:!?*_"), token.rpartition("=")[2], token.rpartition(":")[2])
-        for one in dict.fromkeys(ways):     # at the end of a sentence, in brackets, behind `smiles=`
+        token = _LABEL.sub("", token, count=1)
+        for one in dict.fromkeys((token, token.strip(".:!?*_"), token.strip("().:!?*_"))):   # in a sentence, in brackets
             if len(one) > 1 and _SMILES.fullmatch(one) and any(sign.isupper() or sign.isdigit() for sign in one) \
                     and any(map(str.isalpha, one)):
                 yield one
