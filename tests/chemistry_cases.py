@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A substance as it may be called. `cut` are pieces of its name, as arguments of a tool; `other` is another language's name."""
+    """A substance as it may be called. `cut` are pieces of its name, as arguments of a tool; `other` is in another language."""
 
     name: str
     synonym: str

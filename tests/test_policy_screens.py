@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from scripted import events
 
-from metaflow_agents import check, plugins, resume, run
+from metaflow_agents import check, plugins, resume, run, start
 from metaflow_agents.cli import command
 from metaflow_agents.errors import NotHere, SOPInvalid
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.policy.screens import ScreenRule, Terms
+from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Decided
 from metaflow_agents.texts.names import Names
 
@@ -111,6 +112,26 @@ async def test_the_arguments_of_a_tool(tmp_path: Path) -> None:
 async def test_a_name_that_is_cut_into_arguments(tmp_path: Path, calls: Sequence[Mapping[str, Any]]) -> None:
     written(tmp_path)
     await refused(tmp_path, "arguments of look", calling(*calls))
+
+
+async def test_arguments_that_a_person_changed(tmp_path: Path) -> None:
+    written(tmp_path, SOP.replace("allow: [call(look)]", "ask: [call(put)]"))
+
+    async def asker(question: Question, number: int) -> Answer:
+        return Answer(verdict="yes", arguments={"text": "on Bluebird"})
+    await refused(tmp_path, "arguments of put", calling({"text": "fine"}, tool="put"), asker=asker)
+    assert not (tmp_path / "put.log").exists()
+
+
+async def test_what_was_sent_to_a_role(tmp_path: Path) -> None:
+    """Before the model is asked."""
+    written(tmp_path, "sop: screened\npolicy: {screen: [own.yaml]}\nroles: {clerk: {profile: x}}\nartifacts: {one: {}, two: {}}\n"
+                      "steps:\n  first: {value: \"'hello'\", makes: one}\n  then: {role: clerk, needs: [one], makes: two}\n")
+    async with start(tmp_path / "sop.yaml", model=never, workspace=tmp_path / "workspace", name="r", sandbox="none") as going:
+        await going.bus.send("a friend", "clerk", "Ask about Bluebird.")
+        result = await going.result()
+    assert result.outcome == "stopped" and RULE in result.reason
+    assert [record.action for record in denied(tmp_path, "r")] == ["screen(memory)"]
 
 
 async def test_what_a_tool_gives(tmp_path: Path) -> None:
