@@ -42,15 +42,15 @@ def _table() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     names: dict[str, str] = {}
     numbers: dict[str, str] = {}
     blocks: dict[str, str] = {}
-    with (files(__package__) / "schedules.csv").open(encoding="utf-8", newline="") as table:
-        for row in csv.DictReader(table, delimiter=";"):
-            own = row["names"].split("|")
-            told = f"{own[0]}, schedule {row['entry']} of the Chemical Weapons Convention"
-            own += [form.format(code) for code in row["codes"].split("|") if code for form in _CODES]
-            own += [name.replace("sulf", "sulph") for name in own if "sulf" in name]
-            names |= {name: f"{told} (by name)" for name in own}
-            numbers |= {number: f"{told} (by CAS number)" for number in row["cas"].split("|") if number}
-            blocks |= {block: f"{told} (by structure)" for block in row["keys"].split("|") if block}
+    rows = (files(__package__) / "schedules.csv").read_text(encoding="utf-8").splitlines()
+    for row in csv.DictReader(rows, delimiter=";"):
+        own = row["names"].split("|")
+        told = f"{own[0]}, schedule {row['entry']} of the Chemical Weapons Convention"
+        own += [form.format(code) for code in row["codes"].split("|") if code for form in _CODES]
+        own += [name.replace("sulf", "sulph") for name in own if "sulf" in name]
+        names |= {name: f"{told} (by name)" for name in own}
+        numbers |= {number: f"{told} (by CAS number)" for number in row["cas"].split("|") if number}
+        blocks |= {block: f"{told} (by structure)" for block in row["keys"].split("|") if block}
     return names, numbers, blocks
 
 

@@ -71,5 +71,4 @@ def form(name: str) -> str:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    with (files(__package__) / name).open(encoding="utf-8", newline="") as read_:
-        return list(csv.DictReader(read_, delimiter=";"))
+    return list(csv.DictReader((files(__package__) / name).read_text(encoding="utf-8").splitlines(), delimiter=";"))
