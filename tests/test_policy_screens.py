@@ -217,7 +217,7 @@ def test_a_name_is_known_in_any_form(text: str) -> None:
 
 @pytest.mark.parametrize(("name", "text"), [
     ("Operation Larch", "operation\nlarch"), ("Operation Larch", "OperationLarch"), ("αlpha seven", "alphalpha-seven"),
-    ("alpha seven", "α seven"), ("J. Doe", "J Doe"), ("Ørsted", "ørsted"), ("VX", "of vx."), ("α-amine", "alpha amine")])
+    ("alpha seven", "α seven"), ("J. Doe", "J Doe"), ("Ørsted", "ørsted"), ("VX", "of vx."), ("VX", "v\u200bx"), ("α-amine", "alpha amine")])
 def test_spaces_greek_letters_and_case_do_not_count(name: str, text: str) -> None:
     assert Names({name: "it"}).find([text]) == "it"
 
@@ -245,7 +245,7 @@ async def test_a_screen_that_can_not_run_begins_no_run(tmp_path: Path, monkeypat
     monkeypatch.setattr(plugins.Plugin, "load", lambda plugin: gone)
     place = written(tmp_path, SOP.replace("own.yaml", "chemistry"))
     with pytest.raises(NotHere, match="`chemistry` can't run, so the run does not begin: rdkit is not installed: `pip"):
-        await run(place, model=never, workspace=tmp_path / "workspace", sandbox="none")
+        await run(place, model=never, workspace=tmp_path / "workspace", sandbox="none", notes=tmp_path / "notes")
     assert not (tmp_path / "workspace").exists()
 
 
