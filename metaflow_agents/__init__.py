@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from metaflow_agents.runtime.prepared import Prepared
     from metaflow_agents.sop.check import CheckReport
     from metaflow_agents.sop.load import LoadedSOP, load_sop
+    from metaflow_agents.tools.run_files import RunFiles
 
 _HOMES = {
     **dict.fromkeys(("AnswerInvalid", "AttemptFailed", "BudgetExceeded", "EndpointRefused", "ExpressionError", "JournalError",
@@ -53,13 +54,14 @@ _HOMES = {
     "Prepared": "runtime.prepared", "prepare": "runtime.prepare",
     "CheckReport": "sop.check", "check": "runtime.checking",
     "LoadedSOP": "sop.load", "load_sop": "sop.load",
+    "RunFiles": "tools.run_files",
 }
 
 __all__ = [
     "AnswerInvalid", "AttemptFailed", "BudgetExceeded", "CheckReport", "EndpointRefused", "ExpressionError", "JournalError",
     "LoadedSOP", "MetaflowError", "ModelMissing", "ModelRequest", "Prepared", "Problem", "PromptChanged", "Reply", "Run",
-    "RunBusy", "RunError", "RunResult", "RunSucceeded", "SOPError", "SOPInvalid", "SOPNotFound", "StepFailed", "ToolCall",
-    "UsageError", "Waiting", "check", "fork", "go_on", "load_sop", "prepare", "resume", "run", "run_sync", "start",
+    "RunBusy", "RunError", "RunFiles", "RunResult", "RunSucceeded", "SOPError", "SOPInvalid", "SOPNotFound", "StepFailed",
+    "ToolCall", "UsageError", "Waiting", "check", "fork", "go_on", "load_sop", "prepare", "resume", "run", "run_sync", "start",
 ]
 
 

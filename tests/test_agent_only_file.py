@@ -96,6 +96,7 @@ async def test_a_markdown_file_keeps_the_blocks_that_it_holds(tmp_path: Path) ->
                                                                  "the fenced block is the text of `src/a.md`")
 
 
+@pytest.mark.one_in(4)
 @given(st.text("ab \n=`~#", max_size=60), st.sampled_from(["src/a.py", "b.md"]))
 def test_what_is_taken_is_one_block_with_lines_of_the_answer(answer: str, path: str) -> None:
     made = as_block(answer, path)

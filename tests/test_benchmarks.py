@@ -14,10 +14,20 @@ from typing import Any
 import pytest
 from sandboxes import LACKING
 from tiers import ALL, some
+from web_browser import NO_BROWSER
 
 from benchmarks.overhead import endpoint
 
 TOP = Path(__file__).resolve().parent.parent
+NAMES = ("engine", "worst", "overhead", "memory", *(() if LACKING else ("sandbox",)), *(() if NO_BROWSER else ("web",)))
+WEB = {
+    "the tab: JavaScript's heap, all views seen": 200, "the tab: its process, all views seen": 200,
+    "the server: memory after N further looks": 1.1, "N events: beside a short run, again": 1.5, "N events: first payload": 1,
+    "N items live, one tab: behind by, at worst": 1, "N items live, N tabs: behind by, at worst": 5,
+    "N items live, N tabs: the N that stream, at worst": 1, "N events: to the end of the time line": 1,
+    **{f"N events: {what}, {when}": 1 for what in ("first paint", "its graph is there") for when in ("first look", "again")},
+    **{f"N events: {view} opened, {when}": 1 for view in ("time line", "conversation", "artifacts", "graph")
+       for when in ("first", "again")}}
 README = (TOP / "benchmarks/README.md").read_text(encoding="utf-8")
 
 
@@ -30,7 +40,7 @@ def without_sizes(name: str) -> str:
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Of all benchmarks in the full tier; else of one, another one with each seed."""
     found: dict[str, dict[str, Any]] = {}
-    for name in some(("engine", "worst", "overhead", "memory", *(() if LACKING else ("sandbox",))), 5):
+    for name in some(NAMES, 5):
         folder = tmp_path_factory.mktemp("bench")
         command = [sys.executable, "-m", f"benchmarks.{name}", "--tiny", "--json", "--folder", str(folder)]
         done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=300, check=False)
@@ -44,7 +54,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 def test_every_row_is_explained(reports: dict[str, dict[str, Any]]) -> None:
     rows = {without_sizes(row["name"]) for report in reports.values() for row in report["rows"]}
     explained = {without_sizes(name) for name in re.findall(r"^\| (.+?) \|", README, re.MULTILINE)} - {"row", "---"}
-    assert rows == explained if ALL and not LACKING else rows and rows <= explained
+    assert rows == explained if ALL and not LACKING and not NO_BROWSER else rows and rows <= explained
 
 
 @pytest.mark.one_in(10)
@@ -68,7 +78,7 @@ def test_rows_have_figures_and_bounds(reports: dict[str, dict[str, Any]]) -> Non
         "(d) from process start to the first request": 1,
         "clustered, hnsw: what of the N nearest it misses": 0.05, "clustered, hnsw: a question": 0.1,
         "a recall by words": 50, "a recall by embeddings": 10,
-        **({} if LACKING else {"sandboxed command, added: N of N within": 50})}
+        **({} if LACKING else {"sandboxed command, added: N of N within": 50}), **({} if NO_BROWSER else WEB)}
     assert bounds == {name: bound for name, bound in known.items() if name in bounds}
     assert bounds == known or not ALL
     assert all({"date", "python", "cores", "load before", "load after"} <= report["facts"].keys() for report in reports.values())

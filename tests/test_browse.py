@@ -65,6 +65,7 @@ WRONG = {
     "<script>fetch('http://127.0.0.1:9/a').catch(() => {})</script>": "it asks another host, 127.0.0.1:9"}
 
 
+@pytest.mark.one_in(8, always=False)
 def test_what_is_wrong_with_a_page_by_itself_is_told_and_each_thing_once(tmp_path: Path) -> None:
     faults = looked_at(tmp_path, {"index.html": f"{HEAD}<p>words</p>{''.join(WRONG)}"})["faults"]
     for said in WRONG.values():
@@ -72,6 +73,7 @@ def test_what_is_wrong_with_a_page_by_itself_is_told_and_each_thing_once(tmp_pat
     assert len(faults) == len(WRONG) + 1                        # and that the other host, who does not answer, can't be loaded
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_sound_page_has_no_fault_and_what_is_seen_has_roles_and_names(tmp_path: Path) -> None:
     """Controls that have a name, each in another way, or are not drawn; and what scrolls by itself."""
     body = ("<label>a <input></label><input aria-label=b><input title=c><input placeholder=d><button aria-label=e></button>"
@@ -93,6 +95,7 @@ bad.onclick = () => { nothing.there() }
 draw()</script>"""
 
 
+@pytest.mark.one_in(8, always=False)
 def test_what_is_behind_a_click_is_seen_too_and_what_goes_wrong_then_is_told(tmp_path: Path) -> None:
     """A control that is off is no fault; what one click keeps is not there at the next."""
     told = looked_at(tmp_path, {"index.html": HIDING})
@@ -117,6 +120,7 @@ def used(folder: Path, what: str) -> subprocess.CompletedProcess[str]:
     return ran(folder, USED.replace("WHAT", what))
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_page_is_used_as_a_user_does_and_what_it_keeps_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
     again = "with opened('index.html', width=390) as page: print(seen(page), page.viewport_size['width'])"
     done = used(tmp_path, f"page.get_by_role('button', name='Ask').click(); print(seen(page))\n{again}")
@@ -126,7 +130,7 @@ def test_a_page_is_used_as_a_user_does_and_what_it_keeps_is_there_when_it_is_ope
     assert done.stderr == "dialog, accepted: Really?\n"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize(("what", "said"), [
     ("page.get_by_role('button', name='Break').click()", "a script of the page threw: nothing is not defined"),
     ("page.get_by_role('button', name='Nobody').click()", "listitem: Ann"),
@@ -138,6 +142,7 @@ def test_what_went_wrong_is_told_with_what_is_on_the_page_then(what: str, said: 
     assert "Traceback" not in done.stderr or "1 / 0" in what
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_long_text_is_pasted_at_once(tmp_path: Path) -> None:
     """Into a field and into what can be edited; the page hears of it once, and of all of it."""
     page = HEAD + ("<textarea aria-label=Text oninput='heard.push(this.value.length)'></textarea>"
@@ -159,6 +164,7 @@ async def test_a_browser_is_for_pages_and_what_it_shows_stands_in_the_transcript
     assert "It was opened in a browser.\n- index.html: a script throws: no" in told["text"]
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_page_is_photographed_on_a_desk_and_on_a_phone(tmp_path: Path) -> None:
     told = looked_at(tmp_path, {"index.html": COUNTER})
     made = photographs(told, None)
@@ -168,7 +174,7 @@ def test_a_page_is_photographed_on_a_desk_and_on_a_phone(tmp_path: Path) -> None
     assert json.loads(ran(tmp_path, FOUND["browse"], "about:blank").stdout)["pictures"] == {}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(16, always=False)
 async def test_the_pages_of_a_server_are_seen_and_photographed_too(tmp_path: Path) -> None:
     """As the probe starts it. What goes wrong in the browser is told with the page's path."""
     shelf = {path: text.replace("<h1 class", "<script>nothing.there()</script><h1 class") for path, text in SHELF.items()}

@@ -32,14 +32,15 @@ def test_defects_are_planted_one_at_a_time() -> None:
     assert methods(TESTS) == ["test_nothing", "test_two"] and methods(without(TESTS, {"test_two"})) == ["test_nothing"]
 
 
-@pytest.mark.parametrize("slips", [("test", "fix"), pytest.param((), marks=pytest.mark.one_in(16))])
+@pytest.mark.slow
+@pytest.mark.parametrize("slips", [("test", "fix"), pytest.param((), marks=pytest.mark.one_in(48, always=False))])
 async def test_a_defect_is_shown_by_a_test_and_mended(slips: tuple[str, ...]) -> None:
     found = await mended(TILL, [PROGRAM], slips=slips, sandbox=SANDBOX)
     assert found.good, found
     assert found.calls == 3 + len(slips), "a test that passes goes back to its author, a fix that mends nothing goes round again"
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(16, always=False)
 async def test_a_file_of_tests_that_can_not_be_collected_hides_no_other() -> None:
     found = await mended(replace(TILL, visible="import not_there_at_all\n"), [PROGRAM], sandbox=SANDBOX)
     assert found.good, found
@@ -64,8 +65,9 @@ async def test_what_is_never_mended_ends_without_success(monkeypatch: pytest.Mon
     assert not found.fixed and found.red == 1 and not found.hidden and found.why.startswith("these tests fail: ")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(TASKS == ["no data"], reason="SOP_TEST_DATA names no folder with `polyglot_python`")
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.one_in(24)) for name in TASKS])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.one_in(72, always=False)) for name in TASKS])
 async def test_a_task_of_the_benchmark(name: str) -> None:
     example = (DATA / name / "meta/example.py").read_text(encoding="utf-8")
     found = await mended(planted(DATA / name), [example], slips=slips_of(TASKS.index(name)), sandbox=SANDBOX)

@@ -54,6 +54,7 @@ def url_of(data: bytes, type_: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{type_};base64,{base64.b64encode(data).decode()}"}}
 
 
+@pytest.mark.one_in(4)
 async def test_the_endpoint_gets_the_pictures_as_parts(tmp_path: Path) -> None:
     async with OpenAIServer(lambda asked: "seen") as server:
         result = await go(tmp_path, desk(tmp_path, server.url))

@@ -56,7 +56,7 @@ async def changed(repo: Path, tmp_path: Path, model: Scripted) -> RunResult:
                      name="csv", sandbox=SANDBOX)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12, always=False)
 async def test_a_change_passes_its_tests_touches_what_was_planned_and_applies_to_a_clone(repo: Path, tmp_path: Path) -> None:
     beside = edit(CSV) + "=== edit: shop/mail.py ===\n<<<<<<< SEARCH\n    return to\n=======\n    return str(to)\n>>>>>>> REPLACE\n=== end ===\n"
     model = Scripted(plan_it=[{**PLAN, "changes": [{"kind": "edit", "path": "shop/csv.py", "what": "x"}]}, PLAN],
@@ -91,7 +91,7 @@ async def test_a_change_passes_its_tests_touches_what_was_planned_and_applies_to
         "shop/cart.py", "tests/test_csv.py"], "the run's repository has the change as commits"
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.slow
 async def test_a_change_that_breaks_a_test_is_no_success(repo: Path, tmp_path: Path) -> None:
     broken = "=== edit: shop/cart.py ===\n<<<<<<< SEARCH\n    return sum(prices)\n=======\n    return 0\n>>>>>>> REPLACE\n=== end ===\n"
     gone = "=== delete: tests/test_cart.py ===\n"
@@ -110,7 +110,7 @@ async def test_where_no_test_can_be_collected_no_model_is_asked(repo: Path, tmp_
     assert "No module named 'not_there_at_all'" in result["outcome"]["why"] and "--install true" in result["outcome"]["why"]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12, always=False)
 async def test_a_file_of_tests_that_is_broken_hides_no_other_and_sources_lie_below_src(repo: Path, tmp_path: Path) -> None:
     (repo / "src").mkdir()
     (repo / "shop").rename(repo / "src/shop")

@@ -75,7 +75,7 @@ def numbers(home: Path) -> dict[str, int]:
     return {one["step"]: one["number"] for one in json.loads(sop(home, "inbox", "one", "--json").stdout)}
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.slow
 def test_days_later_from_another_process(home: Path) -> None:
     waiting(home)
     told = sop(home, "show", "one").stdout
@@ -116,7 +116,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.slow
 def test_what_is_no_answer_is_one_line_and_changes_nothing(home: Path) -> None:
     waiting(home)
     number = {step.upper(): str(one) for step, one in numbers(home).items()}
@@ -140,7 +140,7 @@ def test_a_run_that_asks_nothing(home: Path) -> None:
         "asked: `sop fork one --at STEP@1`\n")
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, always=False)
 def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
     with subprocess.Popen([*SOP, "run", "ship.yaml", "--name", "one", "--model", "python:desk.py:slow"], cwd=home,
                           env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -161,7 +161,7 @@ def test_a_run_that_is_under_way_takes_answers_in(home: Path) -> None:
     assert list(numbers(home)) == ["approve"] and "sop answer one" in out
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12, always=False)
 def test_an_answer_that_came_too_late_for_a_process_is_taken_in_by_the_next(home: Path) -> None:
     waiting(home)
     from metaflow_agents.questions.answer_queue import AnswerQueue, Letter
@@ -178,7 +178,7 @@ def test_an_answer_that_came_too_late_for_a_process_is_taken_in_by_the_next(home
     assert who_answered(home) == ["answer"] and "pick" not in numbers(home)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 def test_yes_approves_and_leaves_other_questions_open(home: Path) -> None:
     waiting(home, "--yes")
     assert set(numbers(home)) == {"pick", "say"} and who_answered(home) == ["--yes"]
@@ -199,7 +199,7 @@ def test_one_damaged_run_hides_no_question_of_the_others(home: Path) -> None:
     assert ended.returncode == 0 and "pick asks" in ended.stdout and "bad: " in ended.stdout
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 def test_the_log_tells_who_asked_and_who_answered(home: Path) -> None:
     waiting(home, "--yes")
     told = sop(home, "log", "one").stdout
@@ -252,7 +252,7 @@ def test_at_a_terminal_people_are_asked_there(home: Path) -> None:
     assert sop(home, "show", "one", "stamped").stdout == "Dear \x1b[31myou/cold/a stamp\n"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize("typed", ["\n", "  \n", "\x04"])
 def test_what_may_be_assumed_is_passed_over_by_enter(tmp_path: Path, typed: str) -> None:
     (tmp_path / "ask.yaml").write_text(
@@ -336,7 +336,7 @@ def test_a_long_text_hides_nothing_that_stands_beside_it() -> None:
     assert '"to": ["the attacker"]' in shown and "x" * 1000 not in shown and "characters more)" in shown
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12, always=False)
 def test_a_question_that_is_cut_says_so_and_is_seen_whole(home: Path) -> None:
     """In its text, by lines and by characters; what is short says nothing of it."""
     (home / "topic.txt").write_text("".join(f"line {number}\n" for number in range(70)) + "x" * (LONGEST + 1) + "THE END")
@@ -411,7 +411,7 @@ def test_a_question_fits_a_narrow_terminal() -> None:
     assert page.packed(["[y] allow once", "[r] for this run", "[n] refuse"]) == ["[y] allow once  [r] for this run", "[n] refuse"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 def test_without_a_standard_input_nobody_is_asked(home: Path) -> None:
     ended = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *SOP, "run", "ship.yaml", "--name", "one"], cwd=home,
                            env=environment(), capture_output=True, text=True, timeout=60, check=False)

@@ -133,7 +133,7 @@ async def test_a_sop_is_a_tool(home: Path) -> None:
     assert sop(home, "show", made.structured_content["run"], "--workspace", "served").returncode == 0
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 async def test_two_calls_are_two_runs(home: Path) -> None:
     async with client(home, "looped.yaml", "--model", "python:desk.py:answer") as talking:
         made = await asyncio.gather(*(talking.call_tool("looped", {"topic": topic}) for topic in ("tea", "rain")))
@@ -141,7 +141,7 @@ async def test_two_calls_are_two_runs(home: Path) -> None:
     assert len({one.structured_content["run"] for one in made}) == 2
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 async def test_files_and_folders_are_paths(home: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello", encoding="utf-8")
     async with client(home, "files.yaml", "--root", str(tmp_path)) as talking:
@@ -173,6 +173,7 @@ async def test_a_client_gets_no_file_of_the_user(home: Path, tmp_path: Path) -> 
     assert told.returncode == 2 and "`--root nowhere`: it is not there" in told.stderr
 
 
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize(("words", "label"), [((), "the input topic"), (("--trust-inputs",), "")])
 async def test_what_a_client_says_is_untrusted(home: Path, tmp_path: Path, words: tuple[str, ...], label: str) -> None:
     async with client(home, "looped.yaml", "--model", "python:desk.py:answer", "--workspace", str(tmp_path), *words) as talking:
@@ -204,7 +205,7 @@ async def test_without_a_model(home: Path) -> None:
         assert told.is_error and "`manual:FOLDER`" in text_of(told)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8, always=False)
 async def test_nothing_but_the_protocol_on_standard_output(home: Path) -> None:
     with spoken_to(home, "noisy.yaml") as process:
         say(process, 2, "tools/call", name="noisy", arguments={})
@@ -219,7 +220,7 @@ async def test_nothing_but_the_protocol_on_standard_output(home: Path) -> None:
         assert all(words in heard for words in ("on standard output", "by its number", "from a child"))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 async def test_a_call_that_is_called_off_stops_its_run(home: Path) -> None:
     (home / "begun").unlink(missing_ok=True)
     with spoken_to(home, "slow.yaml", "--model", "python:slow_desk.py:sleeping", "--workspace", "off") as process:
@@ -250,7 +251,7 @@ async def test_the_end_leaves_runs_in_order(how: Any, home: Path, tmp_path: Path
     assert "interrupted" in sop(home, "runs", "--workspace", str(tmp_path)).stdout
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 def test_a_broken_sop_is_told_before_anything_is_served(home: Path) -> None:
     (home / "broken.yaml").write_text("sop: broken\nsteps: {a: {value: nobody, makes: b}}\n", encoding="utf-8")
     told = sop(home, "mcp", "broken.yaml")
@@ -275,6 +276,7 @@ def test_a_run_that_waits_names_the_inbox(home: Path) -> None:
     assert "`sop resume monday --workspace there`" in told
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("cap", "told"), [
     ("call=1", "did you mean `calls`"), ("calls=many", "is not a count"), ("nowhere/calls=1", "there is no step `nowhere`")])
 def test_a_wrong_cap_is_refused_when_the_server_starts(home: Path, cap: str, told: str) -> None:
@@ -282,6 +284,7 @@ def test_a_wrong_cap_is_refused_when_the_server_starts(home: Path, cap: str, tol
     assert done.returncode == 2 and told in done.stderr, done.stderr
 
 
+@pytest.mark.one_in(4)
 def test_help_does_not_pay_for_it() -> None:
     script = ("import sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\ncommand(['mcp', '--help'])\n"
               "print([m for m in ('mcp', 'mcp_types', 'anyio', 'starlette', 'asyncio', 'jsonschema') if m in sys.modules])")

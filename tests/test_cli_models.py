@@ -87,6 +87,7 @@ def test_the_start_says_which_model_each_role_has(capsys: pytest.CaptureFixture[
                      "ann in fourth": "python:mine.py:strongly"}
 
 
+@pytest.mark.one_in(4)
 def test_a_model_for_a_role_is_its_own_and_stays_its_own_after_a_resume(
         here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It goes before the default, and after what the step or the role names. `fourth` names its own."""
@@ -151,6 +152,7 @@ def test_what_a_sub_sop_takes_from_elsewhere_is_nothing_for_the_sop_around_it(
     assert [sop(f"show it {name}", capsys)[1].strip() for name in ("got", "all")] == ["mine", "strongly"]
 
 
+@pytest.mark.one_in(4)
 def test_what_the_command_line_names_is_a_model_of_the_sop_that_it_speaks_of(
         here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Also where a role of a sub-SOP is given it, and where the sub-SOP calls another model so."""

@@ -61,6 +61,7 @@ def test_check_tells_problems_by_place_and_ends_with_2(say: Say, home: Path) -> 
     assert out.splitlines()[-1].startswith("wrong.yaml: ") and "error" in out.splitlines()[-1]
 
 
+@pytest.mark.one_in(4)
 def test_check_ends_with_bounds_and_a_verdict(say: Say) -> None:
     status, out, err = say("check", "looped.yaml")
     assert (status, err) == (0, "")
@@ -69,6 +70,7 @@ def test_check_ends_with_bounds_and_a_verdict(say: Say) -> None:
     assert re.search(r"^looped\.yaml: ok.*model calls?", out.splitlines()[-1])
 
 
+@pytest.mark.one_in(4)
 def test_check_of_several_files_goes_on_after_one_that_is_not_there(say: Say) -> None:
     status, out, err = say("check", "looped.yaml", "nowhere.yaml", "slow.yaml")
     assert status == 2 and "looped.yaml: ok" in out and "slow.yaml: ok" in out and err.count("\n") == 1
@@ -126,6 +128,7 @@ def test_every_template_is_tried() -> None:
     assert set(TEMPLATES) == folders == {"pipeline", "review-loop", "fan-out", "tools", "human-approval"}
 
 
+@pytest.mark.one_in(4)
 def test_new_writes_the_line_for_editors_and_the_schemas_that_it_names(say: Say, home: Path) -> None:
     assert say("new", "edited", "--folder", "edited")[0] == 0
     for path in [*(home / "edited").glob("*.yaml"), *(home / "edited/roles").glob("*.yaml")]:

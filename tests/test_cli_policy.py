@@ -139,6 +139,7 @@ def test_without_an_action_all_tools_are_told(capsys: pytest.CaptureFixture[str]
         "of one level the first rule that matches holds; of the two levels the stricter one"]
 
 
+@pytest.mark.one_in(4)
 def test_a_sop_that_is_a_step_is_looked_into(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "inner.yaml").write_text("sop: inner\nroles: {clerk: {profile: You write.}}\nartifacts: {page: {files: '**'}}\n"
                                          "steps: {write: {role: clerk, makes: page}}\n")

@@ -54,6 +54,7 @@ def slow_run(folder: Path, function: str, name: str) -> list[str]:
 
 # -- signals
 
+@pytest.mark.one_in(12, always=False)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_interrupt_stops_cleanly_and_the_run_goes_on_later(home: Path, number: signal.Signals) -> None:
     name = f"once-{number.name}"
@@ -69,7 +70,7 @@ def test_one_interrupt_stops_cleanly_and_the_run_goes_on_later(home: Path, numbe
     assert resumed.returncode == 0 and f"{name}: success" in resumed.stdout, resumed.stderr
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.slow
 def test_a_second_interrupt_ends_the_process_at_once(home: Path) -> None:
     """The model's thread can't be cancelled, so the first Ctrl-C waits for it; the second waits for nothing."""
     with started(home, *slow_run(home, "deaf", "twice")) as process:
@@ -145,7 +146,7 @@ def alive(pid: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12, always=False)
 def test_a_busy_run_is_told(home: Path) -> None:
     with started(home, *slow_run(home, "sleeping", "busy")) as process:
         until((home / "begun").exists, "a model is asked")
@@ -173,6 +174,7 @@ def test_a_reader_that_has_gone_is_no_error(home: Path, words: str) -> None:
         assert (process.wait(PATIENCE), told) == (0, b"")
 
 
+@pytest.mark.one_in(4)
 def test_an_invalid_sop_ends_with_2_also_for_a_reader_that_has_gone(home: Path) -> None:
     (home / "wrong.yaml").write_text("sop: wrong\nsteps: {a: {rolle: b}}\n")
     with subprocess.Popen([*SOP, "check", *["wrong.yaml"] * 99], cwd=home, env=environment(), stdout=subprocess.PIPE) as process:
@@ -258,6 +260,7 @@ def test_the_live_view_shows_items_and_who_waits_for_whom(home: Path) -> None:
     assert "in workspace/live/" in ending and "bind@1   book.md" in ending and "\x1b[32;1msuccess" in seen.raw
 
 
+@pytest.mark.one_in(16, always=False)
 def test_answers_are_streamed_where_somebody_looks(home: Path) -> None:
     """On a terminal the board shows how an answer grows and its last words; elsewhere it is streamed too, and not shown."""
     (home / "asked.yaml").write_text("sop: asked\nroles: {poet: {profile: You write.}}\nartifacts: {poem: {}}\n"
@@ -338,7 +341,7 @@ LIGHT = {"metaflow_agents", "typer", "annotated_doc", "shellingham"}
 TYPED = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"}
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8, always=False)
 def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:
     """What starting costs is a row of `benchmarks/engine.py`; what decides it is what is loaded."""
     script = ("import sys; sys.argv[0] = 'sop'\nbefore = set(sys.modules)\nfrom metaflow_agents.cli import command\n"
@@ -354,7 +357,7 @@ def test_what_only_some_commands_need_is_loaded_by_them(home: Path) -> None:
         assert loaded <= {*LIGHT, *allowed}, (words, loaded - LIGHT - allowed)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12, always=False)
 def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
     """And the planner's language with the one that needs it."""
     script = ("import re, sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\nstatus = command(sys.argv[1:])\n"
@@ -374,7 +377,7 @@ def test_a_strategy_is_loaded_by_the_sops_that_think_by_it(home: Path) -> None:
             assert loaded == {f"{room}.strategies.{name}" for room in rooms for name in strategies}, words
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8, always=False)
 def test_tools_and_sandboxes_are_loaded_by_the_sops_that_have_some(home: Path) -> None:
     script = ("import re, sys; sys.argv[0] = 'sop'\nfrom metaflow_agents.cli import command\nstatus = command(sys.argv[1:])\n"
               "print(sorted(name for name in sys.modules if re.fullmatch(r'metaflow_agents\\.('\n"

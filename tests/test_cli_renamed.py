@@ -46,6 +46,7 @@ def test_old_names_are_in_no_help() -> None:
     assert not {f"--{name}" for name in renamed.OPTIONS} & options
 
 
+@pytest.mark.one_in(4)
 def test_an_input_may_have_an_old_name(tmp_path: Path) -> None:
     path = str(write(tmp_path, "\n    sop: mine\n    inputs: {given: string}\n    roles: {ann: {profile: You write.}}\n"
                                "    artifacts: {draft: {}}\n    steps: {write: {role: ann, needs: [given], makes: draft}}\n"))

@@ -55,7 +55,7 @@ def without_feedback(folder: Path) -> Path:
     return folder / "design_first.yaml"
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.slow
 async def test_every_planted_bug_is_mended(tmp_path: Path) -> None:
     """All 82 in the full tier; else every tenth, and one wheel."""
     assert len(problems(Path(DATA or ""))) == 82

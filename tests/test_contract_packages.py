@@ -31,7 +31,7 @@ def test_there_are_ten() -> None:
     assert len(HERE) >= 10, HERE
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(16, always=False)
 @pytest.mark.parametrize("name", HERE)
 def test_no_false_alarm_by_their_text(name: str) -> None:
     """Against the interfaces that `extract` reads."""

@@ -31,7 +31,7 @@ EXAMPLES = [TOP / "README.md", *sorted(path for path in (TOP / "docs").glob("**/
 """`plugins.md` is a package to be installed: `tests/test_plugins.py` builds it and runs its SOP."""
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INPUTS = {"--letters", "--idea", "--transcript", "--letter", "--title", "--question", "--documents", "--order", "--repo",
-          "--issue", "--diff", "--feedback"}
+          "--issue", "--diff", "--feedback", "--unreadable"}
 PATIENCE = 120                      # seconds for one program; it takes less than one
 _FILE = re.compile(r"\A# file: (\S+)\n")
 

@@ -121,7 +121,7 @@ def test_what_a_document_tells_of_itself(path: str, text: str, head: tuple[str, 
     assert (found.title, found.author, found.date) == head
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.slow
 def test_a_page_that_is_nested_as_deep_as_one_likes() -> None:
     assert read_html(b"<div>" * 50_000 + b"deep")[1] == "deep"
 
@@ -189,6 +189,7 @@ def test_a_pdf_with_too_many_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         pdf.read_pdf(pages("a", "b", "c"))
 
 
+@pytest.mark.one_in(4)
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_damage_to_a_pdf_raises(roll: int) -> None:

@@ -78,6 +78,7 @@ async def made(folder: Path, text: str = TEXT, **options: Any) -> dict[str, byte
     return {name: (folder / "w/one" / name).read_bytes() for name in NAMES if (folder / "w/one" / name).exists()}
 
 
+@pytest.mark.one_in(4)
 async def test_each_format_is_opened_by_another_program_and_says_what_the_text_says(tmp_path: Path) -> None:
     files = await made(tmp_path)
     assert set(files) == set(NAMES) and files["out/report.md"].decode() == TEXT
@@ -114,6 +115,7 @@ async def test_each_format_is_opened_by_another_program_and_says_what_the_text_s
     assert "What is known" in read and "Bryum argenteum" in read and len(chapters) >= 4
 
 
+@pytest.mark.one_in(4)
 async def test_the_same_text_gives_the_same_bytes_and_the_history_holds_them(tmp_path: Path) -> None:
     first, second = await made(tmp_path), await made(tmp_path / "again")
     assert first == second
@@ -167,6 +169,7 @@ def heard() -> Any:
     server.server_close()
 
 
+@pytest.mark.one_in(8, always=False)
 def test_no_word_of_a_text_reads_a_file_or_asks_a_server(tmp_path: Path, heard: Any) -> None:
     """Unconfined, where nothing but the converter itself holds."""
     port, asked = heard
@@ -317,6 +320,7 @@ def edited(folder: Path, heading: str, files: str = "[report.md, report.html]") 
     return write(folder, EDITED.format(files=files))
 
 
+@pytest.mark.one_in(4)
 async def test_an_edited_template_makes_documents_anew_and_asks_nobody(tmp_path: Path) -> None:
     """Under `--from`; a command that reads them runs again, and a role that reads the artifact does not."""
     asked = {}
@@ -340,6 +344,7 @@ async def test_an_edited_template_makes_documents_anew_and_asks_nobody(tmp_path:
     assert {path.name for path in (tmp_path / "w/four").glob("report.*")} == {"report.md"}
 
 
+@pytest.mark.one_in(4)
 async def test_a_resume_makes_the_documents_of_what_is_done_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Scripted(write='{"text": "tea"}', sum_up="Short.")
     first = await run(edited(tmp_path, "OLD"), model=model, workspace=tmp_path / "w", name="one", sandbox="none")

@@ -95,6 +95,7 @@ def leads(folder: Path) -> dict[str, set[str]]:
     return {kind: {one for one in there if not inside.match(one)} for kind, there in found.items()}
 
 
+@pytest.mark.one_in(4)
 def test_only_links_to_the_web_to_mail_and_beside_the_document_are_live(tmp_path: Path) -> None:
     text = "\n\n".join([*LIVE, "[in](#part)", *DEAD.values(), "# Part"]).replace("[^1]", "[^x]")
     converted(tmp_path, text, ends=publishing.FAULTY)                         # `picture` shows one that is none
@@ -182,6 +183,7 @@ def random_text(seed: int) -> str:
     return "".join(chance.choice(parts) for _ in range(chance.randint(1, 14)))
 
 
+@pytest.mark.one_in(4)
 def test_escaped_text_is_itself_in_a_paragraph_a_heading_and_a_cell(tmp_path: Path) -> None:
     texts = [text for text in map(random_text, some(range(400))) if text.strip()]
     template = """\
@@ -245,6 +247,7 @@ More.
 PLATES = {"plates/moss.png": png(60, 20, 6, 5)}
 
 
+@pytest.mark.one_in(4)
 def test_front_matter_does_what_the_reference_says(tmp_path: Path) -> None:
     converted(tmp_path, FRONT, tree=PLATES)
     title, described = "The [Moss](javascript:x) ... 'Book'", 'What "moss" http-equiv="refresh" is'

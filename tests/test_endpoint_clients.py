@@ -32,6 +32,7 @@ SOP = """
 """
 
 
+@pytest.mark.one_in(4)
 async def test_roles_and_runs_share_a_client_and_the_last_closes_it(tmp_path: Path) -> None:
     path = write(tmp_path, SOP)
     async with OpenAIServer(lambda asked: "fine", latency=0.01) as server:
@@ -65,6 +66,7 @@ async def test_a_run_that_is_stopped_leaves_no_connection(tmp_path: Path) -> Non
     gc.collect()                            # an unclosed client would warn, and warnings are errors
 
 
+@pytest.mark.one_in(4)
 async def test_a_call_outside_of_a_run_opens_and_closes_its_own() -> None:
     async with OpenAIServer() as server:
         model = model_at(server.url)

@@ -107,7 +107,7 @@ async def _capped(tmp_path: Path, seeds: range) -> set[str]:
     return seen
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(8, always=False)
 async def test_no_cap_is_overrun_by_one_token(tmp_path: Path) -> None:
     assert {"success", "budget"} <= await _capped(tmp_path, range(60))
 

@@ -124,6 +124,7 @@ STREAM = b"".join(b"data: " + json.dumps({"choices": [{"index": 0, "delta": {"co
     + b'data: {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}\r\rdata: [DONE]\n\n'
 
 
+@pytest.mark.one_in(4)
 @settings(deadline=None)
 @given(st.lists(st.integers(1, len(STREAM) - 1), max_size=8), st.integers(0, len(STREAM)))
 def test_a_stream_in_any_pieces_and_cut_anywhere(places: list[int], end: int) -> None:

@@ -49,6 +49,7 @@ async def in_lockstep(procedure: Procedure, seed: int) -> Reference:
     return reference
 
 
+@pytest.mark.one_in(2)
 @settings(settings.get_profile("many"))
 @given(random_sops())
 def test_equal_to_the_reference(procedure: Procedure) -> None:
@@ -88,6 +89,7 @@ async def outrun(procedure: Procedure, seed: int) -> list[str]:
     return found
 
 
+@pytest.mark.one_in(4)
 def test_nothing_that_a_running_firing_reads_gets_a_new_version() -> None:
     """Decision 39: so no newer plan ever finds items of the older one under way."""
     for seed in some(range(400)):

@@ -85,7 +85,7 @@ def killed(folder: Path, environment: dict[str, str], here: Callable[[], bool], 
     assert came
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.slow
 def test_it_is_killed_asks_once_and_ends_well(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     journal = folder / "workspace" / ".journals" / "kettles.db"
@@ -110,6 +110,7 @@ def test_it_is_killed_asks_once_and_ends_well(stockroom: tuple[Path, dict[str, s
     assert not [file for file in (folder / "workspace").rglob("*") if file.is_file() and b"let-me-ship" in file.read_bytes()]
 
 
+@pytest.mark.one_in(16, always=False)
 def test_killed_while_it_books_it_asks_whether_that_has_happened(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     (folder / "desk.py").write_text((folder / "desk.py").read_text().replace("SECONDS = 1.0", "SECONDS = 0.0"))
@@ -163,7 +164,7 @@ def test_arguments_that_a_person_changed_are_carried_out_and_told(stockroom: tup
     assert f"yes, with {json.dumps(changed)} instead" in sop(folder, environment, "log", "one").stdout
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, always=False)
 def test_what_is_refused_is_no_success_and_the_clerk_hears_why(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     ended = asked(folder, environment, "1 x teapot to Lisbon", "--no", "--reason", "too dear")
@@ -172,7 +173,7 @@ def test_what_is_refused_is_no_success_and_the_clerk_hears_why(stockroom: tuple[
     assert (folder / "carrier.log").read_text() == ""
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12, always=False)
 def test_what_is_not_there_is_not_booked(stockroom: tuple[Path, dict[str, str]]) -> None:
     folder, environment = stockroom
     ended = sop(folder, environment, "run", "stockroom.yaml", "--order", "2 x teapot to Oslo", "--model", "python:desk.py:clerk")

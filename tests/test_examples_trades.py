@@ -107,7 +107,7 @@ def sent(trade: Trade) -> dict[str, list[str]]:
     return mails
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @whole_or_killed(10)
 def test_letters_are_answered_paid_once_and_remembered(tmp_path: Path, killed: int | None) -> None:
     trade = Trade("support_desk", tmp_path)
@@ -140,7 +140,7 @@ def test_letters_are_answered_paid_once_and_remembered(tmp_path: Path, killed: i
     assert after["emma.jones@example.co.uk"] == "earlier letters: none that we know."
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12, always=False)
 def test_a_letter_that_fails_stops_no_other(tmp_path: Path) -> None:
     trade = Trade("support_desk", tmp_path)
     trade.run("odd", *LETTERS, "@letters/odd.json", function="desk", ends=1)

@@ -195,6 +195,7 @@ async def test_it_is_known_through_runs_that_took_it_over(tmp_path: Path) -> Non
     assert took.taken.source == "first:book_it@1~0/call"
 
 
+@pytest.mark.one_in(4)
 async def test_nobody_there_waits_in_the_inbox_and_a_stop_is_asked_anew(tmp_path: Path) -> None:
     await first(tmp_path, "call")
     result = await go(desk(tmp_path, CALL, description="another"), "second", from_run="first")

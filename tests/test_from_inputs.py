@@ -76,6 +76,7 @@ async def test_an_input_of_another_type_is_told(tmp_path: Path) -> None:
     assert outputs["said"][0] == "kind"
 
 
+@pytest.mark.one_in(8, always=False)
 async def test_the_command_line_asks_for_nothing_that_the_earlier_run_was_given(tmp_path: Path) -> None:
     await ran(write(tmp_path, LETTER), "one", to="Ann")
     done = sop(tmp_path, "run", "desk.yaml", "--from", "one", "--workspace", "w", "--model", "dry", "--tone", "stern")
@@ -86,6 +87,7 @@ async def test_the_command_line_asks_for_nothing_that_the_earlier_run_was_given(
     assert gone.returncode == 2 and "gone" in gone.stderr and "Traceback" not in gone.stderr
 
 
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize(("options", "more"), [
     (["--more", "a, b"], ["a, b"]), (["--more", "a", "--more", "[", "--more", "3"], None),
     (["--more", "a", "--more", "3"], ["a", "3"]),

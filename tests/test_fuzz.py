@@ -72,6 +72,7 @@ def test_what_once_did_harm(target: str, text: str) -> None:
     assert fed(BY_NAME[target], text, STANDSTILL) == ""
 
 
+@pytest.mark.slow
 def test_a_minute_of_hostile_inputs() -> None:
     """On a fault, its line says how to feed that input again; the seed of the tests is another one each time."""
     run = subprocess.run(

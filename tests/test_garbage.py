@@ -45,6 +45,7 @@ def _ours(found: list[Any]) -> Counter[str]:
     return Counter(name for name in names if name.startswith("metaflow_agents"))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("durable", [False, True])
 async def test_a_run_leaves_no_cycles(tmp_path: Path, durable: bool) -> None:
     (tmp_path / "inner.yaml").write_text(INNER, encoding="utf-8")

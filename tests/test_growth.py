@@ -27,7 +27,7 @@ FOUND = [
 ]
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.slow
 def test_no_parser_grows_faster_than_its_input() -> None:
     seed = random.randrange(1 << 32)
     parsers = _parsers()

@@ -81,6 +81,7 @@ CODE_OF_ADDER = ("def add(a, b):\n    return a + b\n\n\ndef word():\n"
                  "    return open(__file__.replace('__init__.py', 'words.txt')).read()\n")
 
 
+@pytest.mark.one_in(8, always=False)
 def test_what_is_tested_is_what_is_installed(tmp_path: Path) -> None:
     """A file that no wheel has is missing, sources are not there, and a failure names the program's file as it lies in its
     repository, whatever folder it was tried in.
@@ -94,6 +95,7 @@ def test_what_is_tested_is_what_is_installed(tmp_path: Path) -> None:
     assert "../src" not in report and str(tmp_path / "tmp") not in report, "folders by chance are no part of a prompt"
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_package_beside_no_src_is_tested_as_installed_and_its_data_stay(tmp_path: Path) -> None:
     """Its version comes from git, of which the copy has nothing; scripts and data of the repository are there for its tests."""
     repo = tmp_path / "repo"
@@ -112,6 +114,7 @@ def test_a_package_beside_no_src_is_tested_as_installed_and_its_data_stay(tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_change_is_made_before_it_is_installed(tmp_path: Path) -> None:
     tests = "from adder import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
     place = CODE_OF_ADDER.index("a + b")
@@ -120,6 +123,7 @@ def test_a_change_is_made_before_it_is_installed(tmp_path: Path) -> None:
     assert (green.returncode, red.returncode) == (0, 1) and "assert -1 == 3" in report
 
 
+@pytest.mark.one_in(16, always=False)
 def test_tests_run_in_an_order_by_chance_that_is_the_same_each_time(tmp_path: Path) -> None:
     tests = "".join(f"def test_{n}():\n    open('{tmp_path}/order', 'a').write('{n} ')\n\n" for n in range(9))
     orders = []
@@ -131,6 +135,7 @@ def test_tests_run_in_an_order_by_chance_that_is_the_same_each_time(tmp_path: Pa
     assert orders[0] == orders[1] != sorted(orders[0]) and len(orders[0]) == 9
 
 
+@pytest.mark.one_in(4)
 def test_a_program_that_can_not_be_installed_is_told_by_pip(tmp_path: Path) -> None:
     (tmp_path / "repo").mkdir()
     (tmp_path / "repo/pyproject.toml").write_text("[project")
@@ -138,7 +143,7 @@ def test_a_program_that_can_not_be_installed_is_told_by_pip(tmp_path: Path) -> N
     assert done.returncode == 97 and "pip install . fails" in done.stderr and "TOMLDecodeError" in done.stderr
 
 
-@pytest.mark.one_in(4, always=False)
+@pytest.mark.one_in(8, always=False)
 @needs_bubblewrap
 async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, settings: Settings) -> None:
     """Three mistakes of a tester: no assertion, an expectation that nobody promised, a limit that is not tried."""
@@ -164,7 +169,7 @@ async def test_what_no_test_notices_goes_back_to_the_tester(tmp_path: Path, sett
         "tests/test_marks.py", "tests/test_edges_1.py"}
 
 
-@pytest.mark.one_in(4, always=False)
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(tmp_path: Path, settings: Settings) -> None:
     two = (asserting("grade(50) == 'passed'")
@@ -177,6 +182,7 @@ async def test_a_program_that_is_wrong_is_told_and_its_other_tests_are_measured(
     assert (result.outputs["outcome"]["tried"], result.outputs["outcome"]["noticed"]) == (4, 2), "by the test that is green"
 
 
+@pytest.mark.one_in(8, always=False)
 @needs_bubblewrap
 async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp_path: Path, settings: Settings) -> None:
     """All at once, by a role that sees the files, the tests that show it and what they said, and writes no tests."""
@@ -200,7 +206,7 @@ async def test_what_is_wrong_with_a_program_is_fixed_where_that_is_asked_for(tmp
     assert result.outputs["outcome"] == {"green": True, "red": [], "tried": 4, "noticed": 4, "wrong": []}
 
 
-@pytest.mark.one_in(4, always=False)
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_where_a_test_and_the_program_are_wrong_both_are_fixed_after_one_judgement(
         tmp_path: Path, settings: Settings) -> None:
@@ -218,6 +224,7 @@ async def test_where_a_test_and_the_program_are_wrong_both_are_fixed_after_one_j
     assert result.ok and result.outputs["outcome"]["green"]
 
 
+@pytest.mark.one_in(12, always=False)
 @needs_bubblewrap
 async def test_a_weak_result_is_a_success_where_nobody_is_strict(tmp_path: Path, settings: Settings) -> None:
     wrong = {"path": "src/marks/__init__.py", "what": "it fails", "test": "tests/test_marks.py::test_it"}

@@ -429,7 +429,7 @@ def killed(folder: Path, phase: str, number: int) -> bool:
     return done.returncode != 0
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize(("phase", "moments", "first"), [
     ("before", range(1, 6), False), ("after", range(1, 6), False), ("object", (1, 9), False), ("before", (1, 3, 6), True)])
 async def test_killed_at_any_moment_it_is_the_old_history_or_the_new(

@@ -65,6 +65,7 @@ async def late(work: Any) -> float:
     return worst
 
 
+@pytest.mark.one_in(8, always=False)
 async def test_a_page_that_takes_too_long_is_told_to_the_role(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also: the step's timeout is not needed for that, and the loop turns meanwhile. The time is ten seconds for users."""
     assert JOBS["html"].seconds == 10
@@ -78,6 +79,7 @@ async def test_a_page_that_takes_too_long_is_told_to_the_role(tmp_path: Path, mo
     assert worst < 5, "the loop waited for the parser"
 
 
+@pytest.mark.one_in(8, always=False)
 async def test_a_timeout_holds_while_a_page_is_parsed(tmp_path: Path) -> None:
     async with page(DEEP) as url:
         model = Script(calls(("fetch", {"url": url})), "done")

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from tiers import examples
 
 from metaflow_agents.errors import JournalError
-from metaflow_agents.journal import delta
+from metaflow_agents.journal import delta_window
 from metaflow_agents.journal.cache import BlobCache
 from metaflow_agents.journal.journal import _KINDS, Journal
 from metaflow_agents.journal.store import Store
@@ -399,8 +399,8 @@ async def test_appends_need_the_context(tmp_path: Path) -> None:
 @pytest.mark.one_in(3)
 async def test_the_journal_holds_no_more_after_many_events_than_after_few(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta, "_TEXTS", 16)                # the window of differences has bounds of its own: reached sooner
-    monkeypatch.setattr(delta, "_ANCHORS", 64)
+    monkeypatch.setattr(delta_window, "_TEXTS", 16)         # the window of differences has bounds of its own: reached sooner
+    monkeypatch.setattr(delta_window, "_ANCHORS", 64)
     async with Journal.create(tmp_path / "run.db") as journal:
         journal._recent = BlobCache(100_000)
 

@@ -94,6 +94,7 @@ async def test_a_sop_that_was_changed_and_accepted_is_covered(begun: Path) -> No
     assert await unconfined(fork("r", at="look@1", workspace=begun))          # from its journal alone
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("more", [{}, {"sandbox": ""}])
 async def test_on_another_machine_it_has_to_be_said(begun: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]) -> None:
     elsewhere(monkeypatch, begun.parent)
@@ -121,7 +122,7 @@ async def test_a_fork_elsewhere_says_nothing(begun: Path, monkeypatch: pytest.Mo
         go_on(fork("r", workspace=begun), workspace=begun)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, always=False)
 @pytest.mark.parametrize("left", ["before the mark", "after the mark"])
 def test_killed_before_the_first_event(begun: Path, left: str) -> None:
     kill = """

@@ -73,6 +73,7 @@ def asked(key: str, system: str, messages: Sequence[dict[str, str]]) -> bytes:
     return canonical({"key": key, "messages": [message("system", system), *messages], "model": "m", "schema": None})
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_journal_grows_with_what_is_said_and_every_request_comes_back(tmp_path: Path) -> None:
     sent: dict[str, bytes] = {}
     short, long = talk(tmp_path / "40", 40), talk(tmp_path / "80", 80, sent)
@@ -130,6 +131,7 @@ def test_the_same_text_in_a_reply_an_artifact_and_a_memory_is_stored_once() -> N
     assert len(kept.window) == 1                                        # the others hold nothing new
 
 
+@pytest.mark.one_in(4)
 def test_any_texts_come_back_as_they_were() -> None:
     for _ in range(examples(400)):
         seed = random.randrange(1 << 32)
@@ -161,6 +163,7 @@ def test_a_window_is_bounded() -> None:
     assert window.add("0" * 64, b"x" * 30_000) is None and len(window) == 50        # one text is never most of it
 
 
+@pytest.mark.one_in(4)
 async def test_a_run_that_ends_after_each_round_and_goes_on_is_stored_by_what_is_new(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     Journal.create(path)._let_go()
@@ -225,6 +228,7 @@ def test_a_difference_that_is_none_of_ours_is_refused(name: str) -> None:
         assembled(written, rows.__getitem__)
 
 
+@pytest.mark.one_in(4)
 def test_packed_rests_are_unpacked_within_bounds() -> None:
     with pytest.raises(zlib.error):
         assembled(difference(3, [], [(0, 3)], b"no zlib", packed=1), {}.__getitem__)
@@ -325,6 +329,7 @@ def test_a_journal_without_differences_stays_as_it_was(old: Path) -> None:
     assert header(old) == 1
 
 
+@pytest.mark.one_in(4)
 def test_many_rounds_are_put_together_in_steps_that_grow_with_them() -> None:
     """Counted in what is fetched for the last request: each round adds some, whatever was said before."""
     kept = Kept()

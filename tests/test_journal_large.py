@@ -34,7 +34,7 @@ SHAPES: tuple[Shape, ...] = ("wide", "many", "deep")
     ("deep", {"rounds": ACTIVATIONS // 2, "filler": "x" * 100}),
     pytest.param("deep", {"rounds": ACTIVATIONS, "filler": "x" * CHARACTERS}, marks=pytest.mark.slow),
 ])
-@pytest.mark.one_in(16)
+@pytest.mark.slow
 def test_memory_is_flat_while_it_is_written(tmp_path: Path, shape: str, inputs: dict[str, Any]) -> None:
     """Between the thousandth and the five thousandth activation the process grows by less than 30 MB.
 
@@ -83,7 +83,7 @@ async def resumed(home: Path) -> RunResult:
         return await going.result()
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("act", ["log", "show", "resume"])
 def test_what_reading_costs_grows_with_the_journal_and_no_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str], act: str,

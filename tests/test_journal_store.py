@@ -397,7 +397,7 @@ async def test_a_forked_child_cannot_append_to_its_parents_run(tmp_path: Path) -
     assert senders(tmp_path / "run.db") == ["0"]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 async def test_many_events_are_read_by_pages_and_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What makes opening a long run as long as the run, and no longer; how long that is is a benchmark's matter."""
     path = tmp_path / "run.db"

@@ -43,6 +43,7 @@ def wrong(test: str, what: str) -> dict[str, str]:
     return {"path": "src/a.py", "test": test, "what": what}
 
 
+@pytest.mark.one_in(8, always=False)
 def test_pytest_passes_over_what_is_marked(tmp_path: Path) -> None:
     red = ["tests/test_a.py::test_bad", "tests/test_a.py::TestIt::test_in[1]", "tests/test_a.py::TestIt::test_in[2]"]
     made = marked_known({"tests/test_a.py": PYTHON}, red, [wrong(red[0], 'It "subtracts"\n  always.')])["tests/test_a.py"]

@@ -227,6 +227,7 @@ steps:
 """
 
 
+@pytest.mark.one_in(4)
 def test_what_an_item_cost_over_all_steps_is_one_row(say: Any, tmp_path: Path) -> None:
     path = write(tmp_path, ROWS, talk_yaml=TALK, desk_py=DESK)
     assert run_sync(path, names=[f"n/{number}" for number in range(25)], model="python:desk.py:clerk",

@@ -122,6 +122,7 @@ async def test_what_is_forgotten_stands_in_the_journal_and_that_is_said(sop: Sop
     assert b"figs" in (sop.folder / ".journals/one.db").read_bytes()
 
 
+@pytest.mark.one_in(4)
 def test_an_owner_that_is_not_known_is_refused(sop: Sop) -> None:
     sop("add", ADA, "x", status=2)
     assert "nobody called '[customer Ada]' remembers anything in" in sop.err and "there is none; `--new` lets a new" in sop.err
@@ -180,6 +181,7 @@ async def test_a_note_that_was_cleared_may_be_laid_down_again(sop: Sop) -> None:
     assert (await served(sop))["Ada"] == "honey"
 
 
+@pytest.mark.one_in(8, always=False)
 def test_clear_asks_before_it_deletes(sop: Sop) -> None:
     sop("add", "clerk", "It rains.", "--new")
     sop("clear", "clerk", status=2)

@@ -100,6 +100,7 @@ def test_a_memory_file_of_format_1_is_read_on(tmp_path: Path) -> None:
             assert (one.key, one.text, one.apart) == ("k", "tea", False) and store.sound() == []
 
 
+@pytest.mark.one_in(4)
 async def test_a_role_of_this_run_alone_is_told_nothing_that_others_left(tmp_path: Path) -> None:
     """What a run that is not alone left is told to the next such run, and not to one that is."""
     for number, (memory, known) in enumerate(((RECALLS, "a"), (f"over: run, {RECALLS}", "b"), (RECALLS, "a c"))):

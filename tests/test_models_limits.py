@@ -104,6 +104,7 @@ async def company(allowed: Limiters, endpoint: Endpoint, *, roles: int, calls: i
 
 # --- what the issue asks for
 
+@pytest.mark.one_in(8, always=False)
 def test_1500_roles_use_95_percent_of_3500_requests_a_minute_and_never_more_than_all() -> None:
     async def main() -> Endpoint:
         endpoint = Endpoint()
@@ -142,7 +143,7 @@ def test_answers_that_cost_a_fifth_of_their_worst_case_use_all_that_can_be_promi
     assert endpoint.rate(tokens=True) >= 0.95 * 700_000 * 60 * average / (under_way * worst + (60 - under_way) * average)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize("after", [True, False])
 def test_refusals_that_contradict_the_limit_teach_what_the_endpoint_really_takes(after: bool) -> None:
     async def main() -> Endpoint:

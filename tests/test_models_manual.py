@@ -127,6 +127,7 @@ def test_an_answer_is_cut_where_its_prompt_says_that_no_more_is_taken(more: int)
     assert (half.said, half.cut) == ("x" * (longest - 1), True)
 
 
+@pytest.mark.one_in(4)
 async def test_an_answer_that_is_too_long_is_gone_on_with(tmp_path: Path) -> None:
     calls, text = tmp_path / "calls", "-".join(map(str, range(30_000)))
     async with going_on(tmp_path) as going:

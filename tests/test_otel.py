@@ -115,6 +115,7 @@ def test_the_usual_variables_are_enough_and_headers_go_out(folder: Path, otlp: C
     assert command(["run", "desk.yaml"]) == 0 and len(otlp.requests) == before
 
 
+@pytest.mark.one_in(4)
 def test_without_it_nothing_is_loaded_and_nobody_listens(folder: Path) -> None:
     code = """
 import sys
@@ -228,6 +229,7 @@ sys.exit(command(sys.argv[2:]))
 """
 
 
+@pytest.mark.one_in(4)
 def test_a_kill_between_sending_and_noting_sends_the_same_spans_again_byte_for_byte(folder: Path, otlp: Collector) -> None:
     environment = {**os.environ, "OTEL_BSP_SCHEDULE_DELAY": "20", "SLOW": "0.03"}
     words = ["run", "desk.yaml", "--name", "one", "--otel", otlp.url]
@@ -275,6 +277,7 @@ def test_export_sends_what_is_missing_or_all_of_it_where_nothing_is(folder: Path
     assert 2 * whole < len(otlp.spans) < 3 * whole
 
 
+@pytest.mark.one_in(4)
 def test_a_run_that_was_killed_is_exported_whole_and_its_resume_sends_none_of_it_again(folder: Path, otlp: Collector) -> None:
     path = folder / journal_of("one")
     with process(folder, "run", "desk.yaml", "--name", "one", SLOW="0.03") as going:
@@ -300,6 +303,7 @@ def test_several_runs_and_one_that_is_not_there(folder: Path, otlp: Collector, c
     assert "no run `three`" in capsys.readouterr().err
 
 
+@pytest.mark.one_in(4)
 def test_a_run_that_goes_on_is_not_exported_by_somebody_else(folder: Path, otlp: Collector,
                                                              capsys: pytest.CaptureFixture[str]) -> None:
     with process(folder, "run", "desk.yaml", "--name", "one", SLOW="5"):

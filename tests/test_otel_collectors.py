@@ -199,6 +199,7 @@ def test_a_key_stands_in_no_repr() -> None:
     assert "hunter2" not in repr(settings) + repr(target_of("http://a", settings))
 
 
+@pytest.mark.one_in(4)
 def test_the_option_takes_an_address_or_none(folder: Path, otlp: Collector, capsys: pytest.CaptureFixture[str],
                                              monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", otlp.url)

@@ -275,6 +275,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.one_in(4)
 def test_of_real_runs_each_span_is_there_once_below_its_parent_and_within_its_time(scenes: dict[str, Path]) -> None:
     for name, path in scenes.items():
         for content in (False, True):
@@ -294,6 +295,7 @@ def test_of_real_runs_each_span_is_there_once_below_its_parent_and_within_its_ti
             assert sum(span.attributes.get(names.OPERATION) in ("execute_tool", "retrieval") for span in spans) >= calls["done"]
 
 
+@pytest.mark.one_in(4)
 def test_the_spans_of_a_journals_beginning_are_the_first_of_the_whole(scenes: dict[str, Path]) -> None:
     for path in scenes.values():
         whole, held, journal = fold(path)

@@ -216,6 +216,7 @@ def sdist(folder: Path, name: str, marker: Path) -> Path:
     return path
 
 
+@pytest.mark.one_in(4)
 def test_a_source_is_never_built(tmp_path: Path) -> None:
     """Neither one that an index offers, nor one that a wheel names by its URL, which `--only-binary` lets through."""
     index, mark = tmp_path / "index", tmp_path / "built"
@@ -229,6 +230,7 @@ def test_a_source_is_never_built(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.one_in(4)
 def test_a_wheel_by_its_url_is_refused(tmp_path: Path) -> None:
     other = wheel(tmp_path / "elsewhere", "other")
     wheel(tmp_path / "index", "direct", requires=[f"other @ {other.as_uri()}"])
@@ -323,7 +325,7 @@ async def test_an_environment_has_the_lock_pytest_and_nothing_else(tmp_path: Pat
         assert seen(empty)["alpha"] is False
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 async def test_it_is_made_once_and_again_where_it_is_gone_or_damaged(
         tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Path] = []
@@ -374,7 +376,7 @@ def test_what_pip_removes_while_its_bytes_are_counted_counts_for_nothing(tmp_pat
     assert list(found) == []
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(16, always=False)
 @pytest.mark.parametrize("at", ["_complete", "unpack", "_counted"])
 async def test_a_kill_while_it_is_made_leaves_nothing_that_is_used(tmp_path: Path, index: Path, at: str) -> None:
     lock = await Environments(tmp_path / "other", only(index)).resolved(wanted(["alpha"]))
@@ -425,7 +427,7 @@ async def test_one_that_was_begun_by_a_killed_process_is_made_anew(tmp_path: Pat
     assert not half.exists() and not other.exists()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 async def test_a_wheel_that_was_replaced_on_the_index_is_refused(tmp_path: Path, index: Path) -> None:
     there = Environments(tmp_path / "cache", only(index))
     lock = await there.resolved(wanted(["alpha"]))
@@ -437,7 +439,7 @@ async def test_a_wheel_that_was_replaced_on_the_index_is_refused(tmp_path: Path,
     assert not [one for one in (tmp_path / "cache").iterdir() if one.suffix != ".lock"]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 async def test_the_cache_is_bounded_and_what_is_in_use_stays(
         tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "MOST", 1)

@@ -61,7 +61,7 @@ def of(journal: Journal, kind: type[Any]) -> list[Any]:
     return [event for _, event in journal.events(kind)]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize("sandbox", ["none", pytest.param("bubblewrap", marks=needs_bubblewrap)])
 async def test_commands_that_ask_for_the_lock_have_its_packages_and_others_do_not(
         tmp_path: Path, settings: Settings, sandbox: str) -> None:
@@ -117,7 +117,7 @@ async def test_scripts_are_on_path_and_what_is_not_locked_fails_by_name(
     assert not change["ok"], change
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12, always=False)
 @pytest.mark.skipif(os.geteuid() != 0 or bool(no_landlock()), reason="an ordinary user did this in the test above")
 def test_an_ordinary_user_has_the_packages_under_landlock() -> None:
     here = Path(__file__)
@@ -143,6 +143,7 @@ outputs: [tested]
 """
 
 
+@pytest.mark.one_in(8, always=False)
 async def test_a_product_that_declares_what_is_not_locked_fails_by_name(tmp_path: Path, settings: Settings) -> None:
     """Though its tests, which do not import it, are green."""
     def files(*names: str) -> dict[str, str]:
@@ -171,7 +172,7 @@ async def test_what_the_policy_does_not_name_is_asked_about_or_denied(tmp_path: 
     assert "`install(alpha)` is not allowed" in result.reason
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 async def test_what_the_user_allows_stands_in_the_journal_and_holds_after_a_resume(tmp_path: Path, settings: Settings) -> None:
     path = built(tmp_path, '{deny: ["install(gamma)"]}')
     result, journal = await ran(path, settings, allow=["Alpha"], until="write")
@@ -243,6 +244,7 @@ async def test_checks_and_the_tools_of_a_role_have_the_packages(tmp_path: Path, 
     assert "No module named 'alpha'" in (result.reason or "")
 
 
+@pytest.mark.one_in(4)
 async def test_a_step_that_only_wants_a_lock_does_without(tmp_path: Path, settings: Settings) -> None:
     """With the lock its commands have these packages and no others; without, those of the machine."""
     sop = write(tmp_path, """

@@ -70,6 +70,7 @@ def killed_at_paint(folder: Path, env: Mapping[str, str]) -> None:
     assert (folder / "log").read_text().split() == ["sketch@1~0", "paint@1~0"]
 
 
+@pytest.mark.one_in(16, always=False)
 def test_a_type_of_step_is_checked_run_killed_and_resumed(acme: Path, tmp_path: Path) -> None:
     env = beside(acme)
     killed_at_paint(tmp_path, env)
@@ -82,6 +83,7 @@ def test_a_type_of_step_is_checked_run_killed_and_resumed(acme: Path, tmp_path: 
     assert opened(tmp_path, "it").plugins == {"executors/draw": f"acme-sop {VERSION}"}
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_resume_without_the_package_is_refused_by_its_name_with_the_fix(acme: Path, tmp_path: Path) -> None:
     killed_at_paint(tmp_path, beside(acme))
     (tmp_path / "hold").unlink()
@@ -93,7 +95,7 @@ def test_a_resume_without_the_package_is_refused_by_its_name_with_the_fix(acme: 
     assert sop(tmp_path, beside(acme), "resume", "it").returncode == 0         # nothing was changed by the refusal
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16, always=False)
 def test_another_version_goes_on_and_says_so_once(acme: Path, tmp_path: Path) -> None:
     killed_at_paint(tmp_path, beside(acme))
     newer = tmp_path / "newer"
@@ -107,7 +109,7 @@ def test_another_version_goes_on_and_says_so_once(acme: Path, tmp_path: Path) ->
         assert [event.replaced for _, event in journal.events(Resumed)] == [(told,), ()]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 def test_an_accepted_change_does_without_the_package(acme: Path, tmp_path: Path) -> None:
     killed_at_paint(tmp_path, beside(acme))
     written(tmp_path, drawn=DRAWN.replace('use: draw, with: {word: "{{ word }}", log: "{{ log }}"}', "value: word").replace(
@@ -118,7 +120,7 @@ def test_an_accepted_change_does_without_the_package(acme: Path, tmp_path: Path)
     assert (tmp_path / "workspace" / "it" / "picture.txt").read_text() == f"CATCATCAT\nword: cat\nlog: {tmp_path / 'log'}\n"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.parametrize(("change", "code", "told"), [
     ({"use: draw, with: {word": "use: drow, with: {word"}, "unknown-plugin", "there is no type of step `drow`"),
     ({"width: 2": "wide: 2"}, "plugin-parameter", "`use: draw` takes no `wide`"),
@@ -133,12 +135,13 @@ def test_what_is_wrong_with_a_step_of_a_package_is_told_at_its_place(change: dic
     assert found.returncode == 2 and f"[{code}]" in found.stdout and told in found.stdout, (found.stdout, found.stderr)
 
 
+@pytest.mark.one_in(4)
 def test_without_the_package_the_name_is_unknown_and_the_group_is_named(tmp_path: Path) -> None:
     found = sop(written(tmp_path, drawn=DRAWN), environment(), "check", "drawn.yaml")
     assert "[unknown-plugin]" in found.stdout and "metaflow_agents.executors" in found.stdout
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12, always=False)
 def test_a_package_that_cant_be_loaded_is_named_and_harms_nobody_else(acme: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(acme, broken)
@@ -159,7 +162,7 @@ def test_a_package_that_cant_be_loaded_is_named_and_harms_nobody_else(acme: Path
     assert any("`acme.words` (functions)" in text and state == "ok" for text, state in states.items())
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16, always=False)
 def test_a_result_of_an_earlier_run_is_taken_over_unless_its_package_changed(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, drawn=DRAWN)
     log = tmp_path / "log"
@@ -184,6 +187,7 @@ outputs: [count]
 """
 
 
+@pytest.mark.one_in(12, always=False)
 def test_a_source_of_tools_is_called_under_the_policy_and_its_words_are_untrusted(acme: Path, tmp_path: Path) -> None:
     env = {**beside(acme), "SHOP_KEY": "sesame-4711"}
     written(tmp_path, shopping=SHOPPING, denied=SHOPPING.replace("sop: shopping", "sop: denied\npolicy: {deny: ['call(acme)']}"))
@@ -224,6 +228,7 @@ steps:
 """
 
 
+@pytest.mark.one_in(12, always=False)
 def test_models_and_strategies_are_checked_run_killed_and_resumed(acme: Path, tmp_path: Path) -> None:
     env = {**beside(acme), "PARROT_HOLD": str(tmp_path / "hold")}
     written(tmp_path, said=SAID)
@@ -282,7 +287,7 @@ def test_an_index_is_found_by_its_name_and_held_to_its_port(acme_here: Path) -> 
         make_index("by_lenght", 2)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 def test_an_index_that_is_unknown_is_told_by_check_and_one_that_is_used_is_in_the_journal(acme: Path, tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     recalls = SAID.replace("model: bird}", "model: bird, memory: {window: 0 turns, recall: {importance: 0, embeddings: dry, "
@@ -296,7 +301,7 @@ def test_an_index_that_is_unknown_is_told_by_check_and_one_that_is_used_is_in_th
     assert opened(tmp_path, "it").plugins["memory_indexes/by_length"] == "acme-sop 1.2"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 def test_a_command_of_a_package(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, drawn=DRAWN)
     env = beside(acme)
@@ -339,6 +344,7 @@ def test_a_screen_of_a_package_ends_a_run_and_a_broken_one_begins_none(acme: Pat
     assert "there is no screen `anvils`" in sop(tmp_path, environment(), "check", "told.yaml").stdout
 
 
+@pytest.mark.one_in(4)
 def test_nothing_of_a_package_is_imported_before_it_is_named(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, plain="sop: plain\nartifacts: {it: {}}\nsteps: {say: {value: \"'hello'\", makes: it}}\n")
     code = ("import sys\nfrom metaflow_agents.cli import command\n"
@@ -348,6 +354,7 @@ def test_nothing_of_a_package_is_imported_before_it_is_named(acme: Path, tmp_pat
     assert done.stdout.splitlines()[-2:] == ["0 0 0", "[]"], (done.stdout, done.stderr)
 
 
+@pytest.mark.one_in(4)
 def test_the_core_works_without_any_package_and_imports_no_kit(tmp_path: Path) -> None:
     written(tmp_path, plain="sop: plain\nroles: {writer: {profile: You write.}}\nartifacts: {it: {}, words: {schema: integer}}\n"
                             "steps:\n  say: {role: writer, task: Go., makes: it}\n"
@@ -363,6 +370,7 @@ def test_the_core_works_without_any_package_and_imports_no_kit(tmp_path: Path) -
     assert done.stdout.splitlines()[-2:] == ["0 0 0 0 0", "[]"], (done.stdout[-2000:], done.stderr)
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_renderer_shows_a_run_and_a_broken_one_breaks_nothing(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, said=SAID)
     env = beside(acme)
@@ -384,6 +392,7 @@ async def test_what_an_executor_gave_is_observed(acme_here: Path, tmp_path: Path
         assert [event.key for _, event in going.journal.events(Observed)] == ["sketch@1~0/use", "paint@1~0/use"]
 
 
+@pytest.mark.one_in(8, always=False)
 def test_the_package_of_the_page_is_built_and_its_sop_runs(tmp_path: Path) -> None:
     page = (Path(__file__).parent.parent / "docs" / "how-to" / "plugins.md").read_text(encoding="utf-8")
     source = tmp_path / "source"
@@ -400,7 +409,7 @@ def test_the_package_of_the_page_is_built_and_its_sop_runs(tmp_path: Path) -> No
     assert opened(tmp_path, "it").plugins == {"executors/banner": "banner-sop 0.1"}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8, always=False)
 def test_a_call_of_a_packages_tool_is_killed_and_made_again_as_its_effect_says(acme: Path, tmp_path: Path) -> None:
     hold = tmp_path / "hold"
     held = SHOPPING.replace('key: "${SHOP_KEY}"', f'hold: "{hold}"').replace("secrets: [SHOP_KEY]\n", "")

@@ -45,7 +45,7 @@ def built(**changes: Any) -> dict[str, Any]:
                            "mistaken": [], "remarks": [], "text": ""}} | changes
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_from_an_idea_to_a_tested_repository(tmp_path: Path) -> None:
     """A sum that is off by one for its tester: the tests are by somebody else, and what they show is fixed by a third."""
@@ -106,7 +106,7 @@ async def test_what_a_person_says_afterwards_is_changed_one_thing_after_the_othe
     assert [result.outcome for result in results[1:]] == [results[0].outcome, "failure"]
 
 
-@pytest.mark.one_in(4, always=False)
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_a_repository_that_is_there_is_changed(tmp_path: Path) -> None:
     """Its idea is the first change, what is said besides the next; its own tests and bytes stay, and the patch is of both."""

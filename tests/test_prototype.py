@@ -59,6 +59,7 @@ async def built(tmp_path: Path, settings: Settings, answers: Mapping[str, Any]) 
     return result, model, result.outputs
 
 
+@pytest.mark.one_in(12, always=False)
 @needs_bubblewrap
 async def test_what_its_use_shows_is_fixed_by_its_author(tmp_path: Path, settings: Settings) -> None:
     """A traceback is no way to tell a user of a missing file, whatever the exit status."""
@@ -79,7 +80,7 @@ async def test_what_its_use_shows_is_fixed_by_its_author(tmp_path: Path, setting
     assert fix.count("import click") == 1, "and not its own draft again"
 
 
-@pytest.mark.one_in(6, always=False)
+@pytest.mark.one_in(12, always=False)
 @needs_bubblewrap
 async def test_a_fix_that_helps_nobody_is_not_tried_again(tmp_path: Path, settings: Settings) -> None:
     """As where a use is wrong itself."""
@@ -111,7 +112,7 @@ async def test_a_use_that_is_mistaken_itself_is_not_held_against_the_program(tmp
     assert REVIEW not in made["product"] and made["transcript"]["mistaken"] == ["wish"]
 
 
-@pytest.mark.one_in(6, always=False)
+@pytest.mark.one_in(12, always=False)
 @pytest.mark.parametrize(("fix", "stays"), [(good(more=", 'all'"), True), (good(more=", 'all'") + "raise SystemExit(6)", False)])
 @needs_bubblewrap
 async def test_what_a_revision_breaks_is_fixed_before_it_is_undone(
@@ -126,7 +127,7 @@ async def test_what_a_revision_breaks_is_fixed_before_it_is_undone(
     assert result.ok and made["transcript"]["broken"] == []
 
 
-@pytest.mark.one_in(6, always=False)
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_a_change_that_made_it_worse_does_not_stay(tmp_path: Path, settings: Settings) -> None:
     """Of a program that has nothing to read: there are no samples."""
@@ -409,7 +410,7 @@ def seen(request: ModelRequest) -> str:
     return "\n".join(str(message["content"]) for message in request.messages)
 
 
-@pytest.mark.one_in(12, always=False)
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_each_prompt_has_what_it_needs_once(tmp_path: Path, settings: Settings) -> None:
     _, model, _ = await built(tmp_path, settings, {
@@ -466,7 +467,7 @@ async def test_what_a_servers_pages_show_is_told_to_its_first_user_and_pictured_
     assert sent["revise"] == [16, 8, 2] and "photos/2.desk.png" in model.said(model.keys[-1])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8, always=False)
 @needs_bubblewrap
 async def test_what_it_sees_in_a_browser_comes_before_its_first_user_plans(tmp_path: Path, settings: Settings) -> None:
     fired: list[str] = []

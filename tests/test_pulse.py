@@ -47,6 +47,7 @@ def test_what_is_told_of_each() -> None:
     assert under_way({}, 8.0) == ""
 
 
+@pytest.mark.one_in(4)
 def test_a_command_says_what_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                           capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "slow.yaml").write_text("sop: slow\nartifacts: {out: {}}\nsteps:\n  wait: {call: waiting:go, makes: out}\n")

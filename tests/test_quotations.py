@@ -227,6 +227,7 @@ def quoted(source: str, words: list[str], kind: str = "text") -> QuotationVerdic
     return verify({"": f"It says “{' '.join(words)}” [S1]."}, [Source(id="S1", path="x", title="x", kind=kind, words=1, pages=pages)])
 
 
+@pytest.mark.one_in(4)
 @settings(max_examples=examples(120), deadline=None)
 @given(sources_, st.integers(0, 70), st.integers(4, 15), rolls, st.sampled_from(["text", "pdf"]))
 def test_any_slice_of_a_source_passes_under_typographic_noise(words: list[str], at: int, size: int, roll: int, kind: str) -> None:

@@ -51,6 +51,7 @@ def thrown(harness: Harness, count: int) -> None:
     assert harness.ends.get("stopped", 0) > count // 3, f"most places are part of an attempt: {harness.ends}"
 
 
+@pytest.mark.one_in(12, always=False)
 def test_exceptions_at_random_places(harness: Harness) -> None:
     thrown(harness, 20)
 
@@ -116,6 +117,7 @@ def test_what_nobody_foresaw_is_journalled_with_its_place_and_the_end_of_its_tra
     assert "traceback" in told and "in _in_form" in told
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("owner", "name", "kind"), [
     (scheduler.Scheduler, "_capped", "ZeroDivisionError"), (underway, "run_budget", "ZeroDivisionError"),
     (documents.Documents, "renew", "Own"), (underway, "run_budget", "Own")])
@@ -135,6 +137,7 @@ def test_a_fault_outside_of_every_attempt_stops_the_run_and_it_is_gone_on_with(
     assert command(["resume", "run", *words]) == 0
 
 
+@pytest.mark.one_in(4)
 def test_a_timeout_by_nobody_before_the_first_firing_stops_the_run(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told as what it is, and not as the end of the time budget, which has not begun to run."""
     from random_trouble import drive
@@ -146,6 +149,7 @@ def test_a_timeout_by_nobody_before_the_first_firing_stops_the_run(harness: Harn
     assert ended.outcome == "stopped" and ended.result is not None and "unexpected TimeoutError" in ended.result.reason
 
 
+@pytest.mark.one_in(4)
 def test_a_cancellation_by_nobody_beside_the_attempts_stops_the_run(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task group takes a child that ends so for one that it has cancelled, and would wait for ever."""
     from random_trouble import drive
@@ -171,6 +175,7 @@ def test_the_harness_throws_where_it_says(harness: Harness) -> None:
         pass
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", ["Own", "KeyError"])
 def test_what_breaks_the_fold_leaves_no_gap_in_the_journal(harness: Harness, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Events that were numbered and never written would be missing for ever: nothing more is written behind them."""

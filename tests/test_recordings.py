@@ -70,6 +70,7 @@ def test_the_company_comes_to_its_recorded_end(company: tuple[RunResult, Path]) 
     assert verdict(company[0]) == "fine"
 
 
+@pytest.mark.one_in(8, always=False)
 def test_the_software_company_comes_to_its_recorded_end_and_runs_nothing_again(tmp_path: Path) -> None:
     """What its commands and tools gave stands for them: it ends in seconds, without an index of packages. What it made is tested
     here, by itself.
@@ -109,6 +110,7 @@ def made(home: Path, artifact: str) -> list[Any]:
         return [json.loads(journal.blob(digest))["value"] for digest in found]
 
 
+@pytest.mark.one_in(4)
 def test_the_company_tests_what_it_wrote(company: tuple[RunResult, Path]) -> None:
     """The tests are run for real; in this run nothing was red, and nothing mended (`test_company_human_eval.py` plants bugs)."""
     (results,) = made(company[1], "test_result")
@@ -124,7 +126,7 @@ def test_what_the_company_made_passes_its_tests_by_itself(company: tuple[RunResu
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.slow
 def test_mutants_of_the_recorded_repository_are_caught_by_name(company: tuple[RunResult, Path], tmp_path: Path) -> None:
     """At least 200: one definition, file, import or dependency of what the company made is broken in each."""
     home = company[1]

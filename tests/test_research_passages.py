@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import process_time
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE
@@ -78,6 +79,7 @@ def test_three_hundred_pages_are_ranked_soon() -> None:
     assert process_time() - before < PATIENCE, "some tenths of a second on a usual machine"
 
 
+@pytest.mark.one_in(4)
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.text(alphabet="ab .\n", max_size=4000), min_size=1, max_size=6), st.integers(100, 6000))
 def test_passages_are_the_sources_own_words_in_their_order(pages: list[str], most: int) -> None:

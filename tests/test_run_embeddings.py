@@ -211,6 +211,7 @@ run_sync(sys.argv[1], topic="Whales", models={"default": lambda request: "words"
 """
 
 
+@pytest.mark.one_in(4)
 async def test_what_was_embedded_and_not_kept_is_taken_from_the_journal(tmp_path: Path) -> None:
     """Killed between the reply and the memory file: what was paid for is not asked again, though others asked a part of it."""
     path, store = desk(tmp_path, OTHERS), MemoryDatabase(tmp_path / PLACE)

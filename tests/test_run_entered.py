@@ -39,6 +39,7 @@ async def begun(folder: Path) -> None:
     await run(write(folder, LETTERS), letter="x", name="one", model=clerk(), workspace=folder, until="read")
 
 
+@pytest.mark.one_in(4)
 async def test_what_is_never_entered_locks_nothing(tmp_path: Path) -> None:
     await begun(tmp_path)
     with warnings.catch_warnings():

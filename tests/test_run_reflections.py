@@ -40,6 +40,7 @@ def test_the_papers_table_has_these_figures() -> None:
         "12 of 12 sums as computed by hand; reflected after 3 and 2 days, and never", "2 of 2 with, 0 of 2 without"]
 
 
+@pytest.mark.one_in(4)
 async def test_insights_cite_the_memories_they_rest_on_and_are_shown_with_them(tmp_path: Path) -> None:
     await lived(tmp_path)
     store = MemoryDatabase(tmp_path / PLACE)

@@ -126,7 +126,7 @@ def procedures(first: int, count: int) -> list[tuple[int, Procedure]]:
     return [(seed, procedure) for seed, procedure in drawn if play(procedure, seed).ended != "stopped"]
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(16, always=False)
 @pytest.mark.parametrize("here", [True, False], ids=["in one process", "over several"])
 @pytest.mark.parametrize("first", range(0, 90, 30))
 def test_waiting_changes_nothing_but_the_time(first: int, here: bool) -> None:

@@ -253,7 +253,7 @@ def test_ugly():
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8, always=False)
 async def test_pytest_tells_the_same_as_unconfined_and_nothing_of_this_machine(box: Bubblewrap, temporary: Path) -> None:
     argv = "python -m pytest -p no:cacheprovider -p no:randomly --junitxml=r.xml -o junit_family=xunit1".split()
     files = {"tests/test_a.py": TESTS, "a b/ü.py": b""}

@@ -41,6 +41,7 @@ async def tried(way: Mapping[str, Any], *rules: str) -> bool:
     return "x" in ran.changes.written
 
 
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_no_way_leads_to_a_denied_program() -> None:
     turns = asyncio.Semaphore(4)
@@ -60,6 +61,7 @@ async def inside(*words: str, rules: tuple[str, ...], **options: Any) -> Complet
     return await Bubblewrap(BWRAP, {}).run(words, files={}, denied=rules, **options)
 
 
+@pytest.mark.one_in(8, always=False)
 @needs_bubblewrap
 async def test_all_else_works_as_before() -> None:
     ran = await inside("bash", "-c", "ls >x; cat x; python3 -c 'print(1)'; wc -c <x; git --version", rules=("touch",))
@@ -68,7 +70,7 @@ async def test_all_else_works_as_before() -> None:
     assert "PermissionError: [Errno 13] Permission denied: 'touch'" in ran.stderr
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @needs_bubblewrap
 async def test_names_are_meant_as_rules_mean_them() -> None:
     for rule in ("TOUCH", "to?ch", "t[o]uch", "touch.exe", TOUCH, "/*/touch"):
@@ -76,6 +78,7 @@ async def test_names_are_meant_as_rules_mean_them() -> None:
     assert await tried(WAYS["itself"], "tou", "touchx", "/opt/touch")
 
 
+@pytest.mark.one_in(8, always=False)
 @needs_bubblewrap
 async def test_a_denied_shell_starts_no_more_and_the_sandbox_does() -> None:
     """The sandbox itself begins every command by it."""
@@ -103,6 +106,7 @@ async def test_denied_python_is_there_for_its_own_tool_alone(tmp_path: Path) -> 
         await inside("true", rules=("python*",), proxy=tmp_path / "proxy")
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_bubblewrap_with_the_setuid_bit_cannot_do_without_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     from metaflow_agents.sandbox import bubblewrap
@@ -190,6 +194,7 @@ class Turns:
         return Reply(text="", calls=(ToolCall(id=f"c{len(self.calls)}", name=name, arguments=dict(arguments)),))
 
 
+@pytest.mark.one_in(8, always=False)
 @needs_bubblewrap
 async def test_a_policy_holds_in_what_its_commands_start(tmp_path: Path) -> None:
     """What only the words of a command say is got round; the file of a program is not."""
@@ -208,6 +213,7 @@ async def test_a_policy_holds_in_what_its_commands_start(tmp_path: Path) -> None
     assert "Permission denied\nPermission denied\n0\n" in asked[3]
 
 
+@pytest.mark.one_in(4)
 @needs_bubblewrap
 async def test_a_role_that_is_started_is_denied_what_its_starter_is(tmp_path: Path) -> None:
     path = tmp_path / "guarded.yaml"

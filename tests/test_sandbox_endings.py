@@ -86,6 +86,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.one_in(8, always=False)
 def test_nothing_outlives_the_orchestrator(tmp_path: Path) -> None:
     """SIGKILL, which leaves it no time for anything, at moments from before the first command to long after."""
     markers = []

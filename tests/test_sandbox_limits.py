@@ -125,6 +125,7 @@ async def test_files(temporary: Path) -> None:
     assert left_in(temporary) == []
 
 
+@pytest.mark.one_in(4)
 async def test_files_in_memory(temporary: Path) -> None:
     """Without a byte in them they pass no size: each takes a kilobyte of the kernel's memory."""
     for code in ("for n in range(400000): open(f'/tmp/{n}', 'w').close()",
@@ -140,6 +141,7 @@ async def test_files_in_memory(temporary: Path) -> None:
     assert ran.ok, ran
 
 
+@pytest.mark.one_in(4)
 async def test_descriptors_and_sockets(temporary: Path) -> None:
     pipes = ("import os, time\nfor _ in range(20):\n    if os.fork() == 0:\n"
              "        kept = [os.pipe() for _ in range(40)]; break\ntime.sleep(")

@@ -47,7 +47,7 @@ def ended() -> dict[str, Completed]:
     return asyncio.run(all_of_them())
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.slow
 @needs_bubblewrap
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_works(name: str, ended: dict[str, Completed]) -> None:

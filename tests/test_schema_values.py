@@ -181,6 +181,7 @@ PAYLOADS = st.one_of(
 )
 
 
+@pytest.mark.one_in(4)
 @given(PAYLOADS)
 def test_a_payload_comes_back(payload: payloads.Data | payloads.Files | payloads.Patch | payloads.Collection) -> None:
     packed = payloads.pack(payload)

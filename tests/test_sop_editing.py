@@ -339,6 +339,7 @@ def _meant(change: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.one_in(4)
 @settings(max_examples=examples(600), deadline=None)
 @given(layouts(), st.sampled_from(CHANGES))
 def test_any_layout_reads_as_meant_or_is_refused(text: str, change: dict[str, Any]) -> None:
@@ -356,6 +357,7 @@ def test_any_layout_reads_as_meant_or_is_refused(text: str, change: dict[str, An
     assert "\r\n" not in text or not re.search(r"(?<!\r)\n", found.text)
 
 
+@pytest.mark.one_in(4)
 @settings(max_examples=examples(400), deadline=None)
 @given(layouts(), st.sampled_from(["topic", "draft", "review", "write", "judge"]))
 def test_in_any_layout_a_rename_there_and_back_gives_the_bytes(text: str, name: str) -> None:

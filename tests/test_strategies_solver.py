@@ -342,7 +342,7 @@ def test_the_translator_reads_english_and_not_pddl() -> None:
     assert (problem.initial, problem.objects) == (original.initial, original.objects)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12, always=False)
 @needs_data
 @needs_planner
 @needs_bubblewrap
@@ -361,7 +361,7 @@ async def test_all_of_planbench_is_solved(world: str) -> None:
     assert (await planbench(Path(DATA or ""), world))[:2] == (40, 40)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.slow
 @needs_planner
 @needs_bubblewrap
 async def test_the_planner_itself_finds_refuses_and_gives_up(tmp_path: Path) -> None:

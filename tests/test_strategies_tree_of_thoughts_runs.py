@@ -118,7 +118,7 @@ async def test_a_budget_that_ends_in_its_middle_is_gone_on_from(tmp_path: Path) 
 
 # -- the paper's own data
 
-@pytest.mark.one_in(20)
+@pytest.mark.slow
 @pytest.mark.skipif(DATA is None, reason="SOP_TEST_DATA does not name a folder with public data")
 def test_gpt_4s_log_is_searched_as_its_authors_did_and_breadth_pays() -> None:
     data = Path(DATA or "")

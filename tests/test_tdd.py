@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from adder import block
 from sandboxes import needs_bubblewrap
 from scripted import Scripted
@@ -43,6 +44,7 @@ def seen(request: ModelRequest) -> str:
     return "\n".join(str(message["content"]) for message in request.messages)
 
 
+@pytest.mark.one_in(16, always=False)
 @needs_bubblewrap
 async def test_a_behaviour_has_its_test_before_its_code(tmp_path: Path) -> None:
     """The second code is wrong and is written anew; the third behaviour is there already, and needs none."""
@@ -57,6 +59,7 @@ async def test_a_behaviour_has_its_test_before_its_code(tmp_path: Path) -> None:
     assert sorted(result.outputs["tree"]) == [CODE, "tests/test_adds.py", "tests/test_adds_many.py", "tests/test_adds_none.py"]
 
 
+@pytest.mark.one_in(12, always=False)
 @needs_bubblewrap
 async def test_code_that_stays_red_is_no_success_and_says_what_is_open(tmp_path: Path) -> None:
     result, model = await built(tmp_path, ["0"] * 24)

@@ -36,7 +36,7 @@ def test_on_every_change_the_slow_ones_stay_out_and_the_seed_is_told() -> None:
     assert f"SOP_TESTS_SEED={SEED}" in done.stdout and done.returncode == 0
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8, always=False)
 def test_all_of_them_are_there_if_all_are_asked_for() -> None:
     done = collected(SOP_TESTS="all")
     assert TAKEN.partition("::")[2] in done.stdout
@@ -60,10 +60,17 @@ def test_one_in_four_takes_its_turn_by_the_seed(monkeypatch: pytest.MonkeyPatch)
     assert turn(4711) == turns[0]
 
 
-@pytest.mark.one_in(4)
-def test_tests_take_turns_and_all_of_them_are_there_if_all_are_asked_for() -> None:
-    name = "::test_a_disk_that_is_really_full"
-    assert sum(name in collected(SOP_TESTS_SEED=str(seed)).stdout for seed in (1, 2, 3)) == 1
+@pytest.mark.slow
+def test_tests_take_turns_and_all_of_them_are_there_if_all_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "tests/test_crash_disk.py::test_a_disk_that_is_really_full"
+
+    def turn(seed: int) -> bool:
+        monkeypatch.setattr(tiers, "SEED", seed)
+        return takes_part(name, 32, always=False)
+    turns = [seed for seed in range(32) if turn(seed)]
+    assert len(turns) == 1
+    for seed in (turns[0], turns[0] + 1):
+        assert (name in collected(SOP_TESTS_SEED=str(seed)).stdout) == (seed in turns)
     assert name in collected(SOP_TESTS="all").stdout
 
 

@@ -163,6 +163,7 @@ async def test_effects_are_those_of_the_method_unless_the_sop_says() -> None:
 # -- requests
 
 
+@pytest.mark.one_in(4)
 async def test_a_request_has_everything_in_its_place(served: Depot) -> None:
     arguments = {"state": "waiting", "tags": ["a b", "c&d"], "sizes": [1, 2], "filter": {"min": 2.0, "by": "x=y"},
                  "session": "s;1", "X-Trace": "t-1"}

@@ -102,6 +102,7 @@ async def test_a_failed_attempt_and_its_repeat_lead_to_each_other(tmp_path: Path
     assert lost["ended"]["state"] == "failed" and lost["turns"][0]["answer"] is None
 
 
+@pytest.mark.one_in(4)
 async def test_long_conversations_come_in_pages_that_go_on_from_each_other(tmp_path: Path) -> None:
     def talker(request: Any) -> Any:
         said = len([message for message in request.messages if message["role"] == "assistant"])
@@ -244,3 +245,21 @@ async def test_every_activation_of_every_prefix_has_a_conversation(tmp_path: Pat
             for key in it.index.timeline.rows:
                 told = it.conversation(key)
                 assert json.dumps(told) and all(isinstance(one, str) for one in texts(told))
+
+
+async def test_what_came_back_to_mind_is_told_as_texts(tmp_path: Path) -> None:
+    file = write(tmp_path, """
+        sop: minds
+        roles: {sage: {profile: You remember., memory: {window: 1 turns, recall: {top: 3}}}}
+        artifacts: {first: {}, other: {}, second: {}}
+        steps:
+          hear: {role: sage, makes: first, task: Say what "kettles" are.}
+          wait: {role: sage, needs: [first], makes: other, task: Say nothing of them.}
+          tell: {role: sage, needs: [other], makes: second, task: Say what kettles were.}
+    """)
+    await run(file, model=lambda request: "Kettles boil\nwater.", workspace=tmp_path, name="it")
+    with read(tmp_path, "it") as it:
+        acts = it.conversation("tell@1~0")["acts"]
+    recalled = next(act["text"]["text"] for act in acts if act["kind"] == "recalled")
+    assert recalled.startswith("▪ turn from hear@1~0\nAsked:\n") and "Kettles boil\nwater." in recalled
+    assert '"text":' not in recalled and "\\n" not in recalled

@@ -133,6 +133,7 @@ def test_a_check_knows_its_names(place: Path, tmp_path: Path, capsys: pytest.Cap
     capsys.readouterr()
 
 
+@pytest.mark.one_in(4)
 def test_doctor_tells_of_it(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def told() -> dict[str, tuple[str, str]]:
         command(["doctor", "--json"])

@@ -22,6 +22,7 @@ def stand_still(seconds: float) -> None:
     time.sleep(seconds)
 
 
+@pytest.mark.one_in(8, always=False)
 async def test_a_standstill_is_told_once_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "metaflow_agents")
     with watched():
@@ -81,6 +82,7 @@ async def steps(answer):
 _SOP = "sop: frozen\nartifacts: {a: {schema: string}}\nsteps:\n  s: {call: 'frozen:steps', args: {answer: \"'x'\"}, makes: a}\n"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_signal_ends_a_process_whose_loop_stands_still(tmp_path: Path, number: int) -> None:
     """Somebody's coroutine that never awaits: the loop hears of no stop. What was committed is in the journal."""

@@ -10,7 +10,7 @@ import pytest
 from patience import until
 from web_browser import NO_BROWSER, Server, Watch, browsing, serving
 
-pytestmark = pytest.mark.skipif(bool(NO_BROWSER), reason=NO_BROWSER)
+pytestmark = [pytest.mark.skipif(bool(NO_BROWSER), reason=NO_BROWSER), pytest.mark.one_in(3, always=False)]
 MODEL = ("--model", "python:desk.py:article")
 
 
@@ -86,6 +86,7 @@ def test_a_run_is_begun_from_its_form_and_watched_to_its_end(page: Any, server: 
     assert page.locator(".meter", has_text="calls").locator(".meter-value").inner_text() == "4 of 20"
 
 
+@pytest.mark.one_in(4)
 def test_the_fault_its_repair_and_the_diff_are_found(page: Any, server: Server, written: str) -> None:
     visit(page, server, f"#/run/{written}")
     step(page, "review").click()
@@ -99,6 +100,7 @@ def test_the_fault_its_repair_and_the_diff_are_found(page: Any, server: Server, 
     page.locator("tr.added", has_text="Tea in short").wait_for()
 
 
+@pytest.mark.one_in(4)
 def test_a_run_that_a_terminal_began_appears_and_is_followed(page: Any, server: Server) -> None:
     visit(page, server, "#/")
     server.shut("write")
@@ -112,6 +114,7 @@ def test_a_run_that_a_terminal_began_appears_and_is_followed(page: Any, server: 
     until(lambda: process.poll() == 0, "the end of the process")
 
 
+@pytest.mark.one_in(8, always=False)
 def test_questions_are_answered_in_the_inbox_and_the_run_goes_on(page: Any, server: Server) -> None:
     server.sop("run", "approval.yaml", "--customer", "Ada", "--model", "python:desk.py:letter", "--name", "asks")
     visit(page, server, "#/inbox")
@@ -130,6 +133,7 @@ def test_questions_are_answered_in_the_inbox_and_the_run_goes_on(page: Any, serv
     assert "it is polite" in said and "green" in said
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_run_is_stopped_and_resumed(page: Any, server: Server) -> None:
     server.shut("review")
     process = server.begin("run", "article.yaml", "--topic", "tea", *MODEL, "--name", "stopped")
@@ -145,6 +149,7 @@ def test_a_run_is_stopped_and_resumed(page: Any, server: Server) -> None:
     assert "4 calls" in server.sop("show", "stopped")
 
 
+@pytest.mark.one_in(4)
 def test_a_run_is_forked_from_a_step(page: Any, server: Server, written: str) -> None:
     visit(page, server, f"#/run/{written}?key=write@2")
     page.get_by_role("button", name="More").click()
@@ -171,6 +176,24 @@ def test_the_slider_replays_the_run(page: Any, server: Server, written: str) -> 
     page.locator('[data-node="step:review"].running').wait_for()
     page.get_by_text("at its end").wait_for()
     assert "seq=" not in page.url and page.locator('[data-node="step:review"].done').count() == 1
+
+
+def test_what_a_newcomer_did_not_find_is_there(page: Any, server: Server, written: str) -> None:
+    """The log has a height, the past is told in the run's own time, and an output opens although two versions were compared."""
+    visit(page, server, f"#/run/{written}")
+    page.get_by_role("tab", name="Log").click()
+    page.locator(".log-row").first.wait_for()
+    assert page.locator(".log-rows").bounding_box()["height"] > 200
+    page.get_by_role("slider", name="Event of the run").focus()
+    page.keyboard.press("Home")
+    page.locator(".slider-at", has_text="1 of").wait_for()
+    assert re.fullmatch(r"1 of \d+ · [\d.]+ m?s", page.locator(".slider-at").inner_text().strip())
+    visit(page, server, f"#/run/{written}?view=artifacts&name=draft&a=1&b=2")
+    page.get_by_role("button", name="End comparing").wait_for()
+    page.get_by_role("tab", name="Graph").click()
+    page.locator(".outputs").get_by_role("button", name="draft").click()
+    page.locator(".which", has_text="made by").wait_for()
+    assert page.get_by_role("button", name="End comparing").count() == 0
 
 
 @pytest.mark.slow
@@ -272,6 +295,7 @@ def test_single_keys_can_be_turned_off(page: Any, server: Server) -> None:
     page.get_by_role("heading", name="New run").wait_for()
 
 
+@pytest.mark.one_in(16, always=False)
 def test_more_tabs_than_a_browser_has_connections_follow_a_run(page: Any, server: Server, browser: tuple[Any, Watch]) -> None:
     """Six connections to a server are all that a browser opens: with a stream each, the seventh tab would wait for ever."""
     server.shut("write")
@@ -315,6 +339,7 @@ def violations(page: Any) -> list[str]:
     return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in found for node in one["nodes"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_no_page_has_a_fault_of_level_aa(page: Any, server: Server, written: str, name: str) -> None:
     if name == "inbox":

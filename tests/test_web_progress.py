@@ -75,6 +75,7 @@ def test_it_agrees_with_the_state_of_the_run(name: str) -> None:
         compare(journal_path(home, thinking.NAME))
 
 
+@pytest.mark.slow
 def test_it_agrees_where_items_fail_steps_loop_and_sops_are_steps(tmp_path: Path) -> None:
     lay_out(tmp_path)
     (tmp_path / "m.py").write_text("\n".join(line[4:] for line in MODEL.splitlines()))
@@ -111,6 +112,7 @@ def steps_at(path: Path, kind: str, place: str) -> dict[str, dict[str, Any]]:
     return page.steps(progress, Stands("running", "", 0.0))
 
 
+@pytest.mark.one_in(8, always=False)
 def test_what_the_page_says_of_steps_under_way(tmp_path: Path) -> None:
     lay_out(tmp_path)
     (tmp_path / "m.py").write_text("\n".join(line[4:] for line in MODEL.splitlines()))
@@ -157,6 +159,7 @@ async def _broken(folder: Path) -> None:
         await going.result()
 
 
+@pytest.mark.one_in(4)
 def test_spending_stands_against_its_caps(tmp_path: Path) -> None:
     lay_out(tmp_path)
     words = ["looped.yaml", "--topic", "tea", "--model", "python:desk.py:answer", "--name", "it", "--budget", "calls=3,time=1h"]

@@ -29,6 +29,7 @@ def ran(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.one_in(4)
 def test_help_lists_it_among_our_commands_and_imports_no_server(tmp_path: Path) -> None:
     told = sop(tmp_path, "--help").stdout
     commands = told.partition("\nCommands:\n")[2].partition("\n\n")[0]
@@ -43,6 +44,7 @@ def test_help_lists_it_among_our_commands_and_imports_no_server(tmp_path: Path) 
         assert (done.returncode, done.stderr) == (0, ""), words
 
 
+@pytest.mark.one_in(4)
 def test_a_session_begins_with_a_token_that_works_once(tmp_path: Path) -> None:
     with serving(tmp_path, session=False) as client:
         first = client.token
@@ -63,6 +65,7 @@ def test_a_session_begins_with_a_token_that_works_once(tmp_path: Path) -> None:
         assert first not in cookie
 
 
+@pytest.mark.one_in(4)
 def test_every_answer_has_its_headers_and_pages_come_from_the_package_alone(tmp_path: Path) -> None:
     (tmp_path / "secret.html").write_text("not a page")
     with serving(tmp_path, session=False) as client:
@@ -80,6 +83,7 @@ def test_every_answer_has_its_headers_and_pages_come_from_the_package_alone(tmp_
         assert client.get("/app.py").status == client.get("/%2e%2e/security.py").status == client.get("/pages").status == 404
 
 
+@pytest.mark.one_in(8, always=False)
 def test_it_takes_the_next_free_port_and_says_where_none_is(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -91,6 +95,7 @@ def test_it_takes_the_next_free_port_and_says_where_none_is(tmp_path: Path) -> N
     assert done.returncode == 2 and "no run `nobody`" in done.stderr
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_at_once_although_streams_are_open(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path) as client:
@@ -102,6 +107,7 @@ def test_it_ends_at_once_although_streams_are_open(tmp_path: Path, number: signa
     assert "Traceback" not in "".join(client.lines)
 
 
+@pytest.mark.one_in(8, always=False)
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="there is no /proc")
 def test_closed_tabs_leave_nothing_open(tmp_path: Path) -> None:
     ran(tmp_path)
@@ -118,6 +124,7 @@ def test_closed_tabs_leave_nothing_open(tmp_path: Path) -> None:
         until(lambda: descriptors(client.process.pid) <= usual, "what tabs held is closed")
 
 
+@pytest.mark.one_in(8, always=False)
 def test_a_browser_is_opened_at_the_page_of_the_run(tmp_path: Path) -> None:
     """BROWSER is what Python's `webbrowser` starts."""
     ran(tmp_path)
@@ -138,6 +145,7 @@ def test_a_browser_is_opened_at_the_page_of_the_run(tmp_path: Path) -> None:
         assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.one_in(8, always=False)
 def test_errors_are_the_words_of_the_command_line(tmp_path: Path) -> None:
     lay_out(tmp_path)
     (tmp_path / "workspace" / ".journals").mkdir(parents=True)
@@ -158,6 +166,7 @@ def test_errors_are_the_words_of_the_command_line(tmp_path: Path) -> None:
         assert client.post("/api/answer", [1]).error == "what was sent is no JSON object"
 
 
+@pytest.mark.one_in(8, always=False)
 def test_secrets_are_masked_in_whatever_is_sent(tmp_path: Path) -> None:
     """Also where a journal holds one: somebody may have typed it as an input."""
     (tmp_path / "keyed.yaml").write_text(

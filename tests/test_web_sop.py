@@ -206,6 +206,7 @@ def test_what_somebody_else_wrote_meanwhile_is_not_written_over(client: Client, 
     assert file.read_text() == LETTER + "# yours\n"
 
 
+@pytest.mark.one_in(4)
 def test_files_that_may_not_be_changed(client: Client, file: Path) -> None:
     folder = file.parent
     shipped = page(client, "tdd")

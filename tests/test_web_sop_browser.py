@@ -10,7 +10,7 @@ import pytest
 from patience import until
 from web_browser import NO_BROWSER, Server, Watch, browsing, serving
 
-pytestmark = pytest.mark.skipif(bool(NO_BROWSER), reason=NO_BROWSER)
+pytestmark = [pytest.mark.skipif(bool(NO_BROWSER), reason=NO_BROWSER), pytest.mark.one_in(3, always=False)]
 NOTES = """\
 # What comes of a note.
 sop: notes

@@ -107,6 +107,7 @@ async def test_a_worker_that_ended_while_it_waited_is_replaced(pool: Pool) -> No
     assert await pool.ask(DO, b"pid") != pid
 
 
+@pytest.mark.one_in(4)
 def test_event_loops_and_threads_share_them(pool: Pool) -> None:
     pids = {asyncio.run(pool.ask(DO, b"pid")) for _ in range(3)}
     found: list[Any] = []
@@ -200,6 +201,7 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
+@pytest.mark.one_in(4)
 def test_a_large_process_has_warm_workers_too() -> None:
     """What the process was before it was a worker is not its own: the kernel's `ru_maxrss` counts a fork of a large one."""
     script = ("import asyncio\nheld = bytearray(b'x') * (320 << 20)\nfrom metaflow_agents.workers.pool import POOL, parsed\n"

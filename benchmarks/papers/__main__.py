@@ -35,6 +35,8 @@ TECHNIQUES = {
     "hindsight": "Liu et al., ICLR 2024 (Chain of Hindsight); Laskin et al., ICLR 2023 (Algorithm Distillation)",
     "function_calls": "Patil et al., ICML 2025 (BFCL)",
     "tool_search": "Li et al., EMNLP 2023 (API-Bank)",
+    "api_bank": "Li et al., EMNLP 2023 (API-Bank)",
+    "gorilla": "Patil et al., 2023 (Gorilla): zero-shot and with retrieved documents (table 1)",
     "solver": "Liu et al., 2023 (LLM+P): GPT-4 and Fast Downward on seven domains of their own (table I)",
     "memory": "Park et al., UIST 2023 (Generative Agents, section 4)",
     "reflections": "Park et al., UIST 2023 (Generative Agents, section 4.2)",

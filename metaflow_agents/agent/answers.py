@@ -79,6 +79,7 @@ class Answers:
         writing = None if self._dry else self._writing(activation, written, deleted, acting)
         try:
             work = self._acceptance.files(activation, written, deleted, ruled=not self._dry,
+                                          may_stay=self._may_stay(activation, acting),
                                           refused=None if writing is None else writing.refused)
         except FilesInvalid as error:
             stands = without(answered, error.refused) if error.refused else self.stands(answered, acting)
@@ -130,10 +131,10 @@ class Answers:
                        lambda path, held: self._acceptance.copied(path, digest(data_of(held))))
 
     def plain(self, activation: Activation, acting: Acting) -> bool:
-        """Whether any words whatever are an answer: of a text, and of files as soon as tools wrote some."""
+        """Whether any words whatever are an answer: of a text, and of files once tools wrote some, or where they may stay."""
         artifact = self._sop.steps[activation.key.step].makes.artifact
         if self._sop.artifacts[artifact].files:
-            return bool(acting.tree.written or acting.tree.deleted)
+            return bool(acting.tree.written or acting.tree.deleted) or self._may_stay(activation, acting)
         return self._acceptance.schema(artifact) in (None, {"type": "string"})
 
     def only_path(self, activation: Activation, acting: Acting) -> str | None:
@@ -148,6 +149,10 @@ class Answers:
         """Whether the role has tools that write files."""
         return any(told["name"] in WRITING for told in acting.offered.told())
 
+    def _may_stay(self, activation: Activation, acting: Acting) -> bool:
+        """Whether files that are there may stay as they are: where functions of the SOP change them, and none had to."""
+        return acting.offered.changes_files and bool(self._files_before(activation))
+
     def value(self, work: Work) -> Any:
         """What a template sees of it."""
         return self._acceptance.value(work)
@@ -159,7 +164,7 @@ class Answers:
             return *self._acceptance.mapping(activation, reply.value), ()
         answer = reply.text
         by_tools, gone = _by_tools(acting), acting.tree.deleted
-        if (by_tools or gone) and not kept and not holds_block(answer):
+        if (by_tools or gone or self._may_stay(activation, acting)) and not kept and not holds_block(answer):
             return by_tools, tuple(sorted(gone)), ()
         blocks, faults = read_blocks(answer)
         answered = following(kept, blocks)

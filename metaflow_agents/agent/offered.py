@@ -68,6 +68,15 @@ class Offered:
         """The verb of a built-in tool; None for others."""
         return "read" if name in (More.name, FindTools.name) else BUILT_IN.get(name)
 
+    def on_files(self, name: str) -> bool:
+        """Whether it is a function of the SOP that acts on the files of the activation."""
+        return bool(getattr(self._own.get(name), "on_files", False))
+
+    @property
+    def changes_files(self) -> bool:
+        """Whether some function of the SOP acts on the files of the activation."""
+        return any(map(self.on_files, self._own))
+
     async def found(self, name: str) -> tuple[Tool | None, str]:
         """The tool of that name; or why there is none."""
         if name == "more" and self._cut:

@@ -122,7 +122,8 @@ class Acting:
         for index, call in enumerate(calls):
             self._said = await screening.called(f"{prefix}/tool.{index}", self.role, call.name, call.arguments, self._said)
         results: dict[int, ToolResult] = {}
-        group = [index for index, call in enumerate(calls) if self.offered.verb(call.name) in _IN_MEMORY]
+        group = [index for index, call in enumerate(calls)
+                 if self.offered.verb(call.name) in _IN_MEMORY or self.offered.on_files(call.name)]
         turn = _Turn(self, results, group)
 
         async def one(index: int) -> None:

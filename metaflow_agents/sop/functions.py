@@ -24,7 +24,8 @@ def located(loaded: LoadedSOP) -> dict[str, str]:
 def unfollowed(loaded: LoadedSOP) -> tuple[str, ...]:
     """What of the Python that a SOP names, and of what that imports, no reading of files can follow: `--from` does not see it."""
     folders = loaded.folders.python
-    found = dict.fromkeys(one for spec in _named(loaded.program.sop) for one in sources_of(spec, folders).unfollowed)
+    of_each = {spec.rpartition(":")[0]: spec for spec in _named(loaded.program.sop)}        # one function stands for its module
+    found = dict.fromkeys(one for spec in of_each.values() for one in sources_of(spec, folders).unfollowed)
     for name, inner in loaded.inner.items():
         found |= dict.fromkeys(f"in {name}, {one}" for one in unfollowed(inner))
     return tuple(found)

@@ -28,6 +28,8 @@ class Signature:
     positional_only: tuple[str, ...] = ()
     """Those without a default: a call by keyword can't fill them."""
     takes_any: bool = False
+    of_files: tuple[str, ...] = ()
+    """Those of the type `RunFiles`, which a tool fills itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +112,9 @@ def _signature(args: ast.arguments) -> Signature:
     for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
         (required if default is None else optional).append(arg.arg)
     return Signature(tuple(required), tuple(optional),
-                     tuple(arg.arg for arg in args.posonlyargs[:max(bare, 0)]), args.kwarg is not None)
+                     tuple(arg.arg for arg in args.posonlyargs[:max(bare, 0)]), args.kwarg is not None,
+                     tuple(arg.arg for arg in (*positional, *args.kwonlyargs) if _is_files(arg.annotation)))
+
+
+def _is_files(annotation: ast.expr | None) -> bool:
+    return annotation is not None and ast.unparse(annotation).strip("'").rpartition(".")[2] == "RunFiles"

@@ -17,7 +17,7 @@ Read = Callable[[str], CodeSources]
 
 
 class CodeParts:
-    """Finds it, and reads each function's files once in a run; those of `FILE.py:function` again when that file is another.
+    """Finds it, and reads each module's files once in a run; those of `FILE.py:function` again when that file is another.
 
     `read` gives what reads the functions of a SOP, `inner` the models of each SOP that is a step, by its fingerprint.
     """
@@ -51,7 +51,8 @@ class CodeParts:
                 yield from ((f"{one.sop.sop}/{file}", digest) for file, digest in files.items())
 
     def _read(self, program: Program, spec: str) -> Mapping[str, str]:
-        key = (program.fingerprint if program is not self._program else "", spec)
-        if key not in self._known or spec.rpartition(":")[0].endswith(".py"):
+        where = spec.rpartition(":")[0]
+        key = (program.fingerprint if program is not self._program else "", where)
+        if key not in self._known or where.endswith(".py"):
             self._known[key] = self._reading(program)(spec).files
         return self._known[key]

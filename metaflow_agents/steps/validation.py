@@ -117,10 +117,11 @@ class Acceptance:
         return Data(value=checked)
 
     def files(self, activation: Activation, written: Mapping[str, Content], deleted: tuple[str, ...], *, ruled: bool = True,
-              refused: Callable[[str], str] | None = None) -> Work:
+              may_stay: bool = False, refused: Callable[[str], str] | None = None) -> Work:
         """A patch whose every path is confined to the activation's patterns and belongs to no other artifact.
 
-        `ruled`: the artifact's rules have to hold too. What stands in for files in a dry run could not keep them. `refused`: why
+        `ruled`: the artifact's rules have to hold too. What stands in for files in a dry run could not keep them. `may_stay`: no
+        file at all leaves what is there as it is. `refused`: why
         a role may not write a path; None: no role wrote it, and only files that act later are refused. Raises FilesInvalid.
         """
         artifact = self._step(activation).makes.artifact
@@ -132,7 +133,7 @@ class Acceptance:
             told += [(path, f"{path!r}: {why}") for path in (*written, *deleted)
                      if not paths.refusal(path) and (why := refused(path))]
         faults = [why for _, why in told]
-        if not written and not deleted:
+        if not written and not deleted and not may_stay:
             faults.append(f"no file was given; wanted: {', '.join(paths.told(activation.patterns))}")
         elif ruled:
             faults += self._broken_rules(artifact, self._would_be(activation, written, deleted), activation)

@@ -18,13 +18,15 @@ from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from metaflow_agents.errors import AttemptFailed, UsageError, did_you_mean, raised
+from metaflow_agents.errors import AnswerInvalid, AttemptFailed, UsageError, did_you_mean, raised
 from metaflow_agents.policy.action import Action
 from metaflow_agents.schema.external_schema import widened
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.tools import Effect, ToolSpec
 from metaflow_agents.threads.blocking import Threads, called
+from metaflow_agents.tools.files import not_writable
 from metaflow_agents.tools.port import Setting, Situation, ToolResult
+from metaflow_agents.tools.run_files import RunFiles
 
 Load = Callable[[str], Callable[..., Any]]
 """`package.module:function` → the function. Raises UsageError."""
@@ -37,8 +39,9 @@ _Parameters = Mapping[str, inspect.Parameter]
 class FunctionTool:
     """A tool that calls a Python function; one that is not async runs in a thread.
 
-    The parameters that the SOP fills with secrets are no part of the schema. What the function raises is an error result, told
-    with its place. A text is the result as it is, all else as JSON.
+    The parameters that the SOP fills with secrets are no part of the schema, nor is one of the type `RunFiles`, which is filled
+    with the files of the activation. What the function raises is an error result, told with its place. A text is the result as
+    it is, all else as JSON.
     """
 
     def __init__(self, name: str, spec: ToolSpec, setting: Setting, load: Load) -> None:
@@ -51,8 +54,9 @@ class FunctionTool:
         self._threads = Threads(THREADS, f"tool-{name}")
         parameters = self._signature()
         self._secret = {parameter: parameters[parameter] for parameter in spec.secrets}
+        self._files = next((one for one in parameters.values() if one.annotation is RunFiles), None)
         self._fields = [_Field(f"p{number}", parameter) for number, parameter in enumerate(parameters.values())
-                        if parameter.name not in spec.secrets]
+                        if parameter.name not in spec.secrets and parameter is not self._files]
         self._arguments = self._model()
         told = _told(inspect.getdoc(self._function) or "")
         self._description = spec.description or told.text or f"The function `{spec.python}`."
@@ -73,6 +77,11 @@ class FunctionTool:
         """The JSON Schema of its arguments, closed: no other names are taken."""
         return self._schema
 
+    @property
+    def on_files(self) -> bool:
+        """Whether it acts on the files of its activation: such calls go one after the other."""
+        return self._files is not None
+
     def effect(self, arguments: Mapping[str, Any]) -> Effect:
         """As the SOP says; `once` where it says nothing."""
         return self._spec.effect or "once"
@@ -90,7 +99,8 @@ class FunctionTool:
             return self._failed(f"`{self._name}` does not take these arguments: {_faults(error)}")
         except Exception as error:          # a validator of somebody else's type: whatever it raises is told
             return self._failed(f"`{self._name}` does not take these arguments: {raised(error)}")
-        listed, named = self._bound(given, secrets)
+        files = RunFiles({} if self._files is None else situation.files)
+        listed, named = self._bound(given, secrets, files)
         try:
             value = await called(f"the tool `{self._name}`", self._threads, self._function, *listed, **named)
         except AttemptFailed as error:
@@ -99,10 +109,14 @@ class FunctionTool:
             return self._failed(raised(error))
         try:
             text = self._setting.masked(_text(value))
-            return ToolResult(_cut(text), lacks=f"it is longer than {LONGEST:,} characters" if len(text) > LONGEST else "")
         except (ValueError, TypeError, RecursionError) as error:
             why = self._setting.masked(" ".join(str(error).split()))
             return self._failed(f"`{self._name}` gave what is not JSON: {why[:500]}")
+        refused = await _refused(files, situation)
+        if refused:
+            return self._failed(f"`{self._name}` did nothing: {refused}")
+        return ToolResult(_cut(text), lacks=f"it is longer than {LONGEST:,} characters" if len(text) > LONGEST else "",
+                          written=files.written, deleted=files.deleted)
 
     def _failed(self, said: str) -> ToolResult:
         return ToolResult(self._setting.masked(_encodable(said)), error=True)
@@ -136,19 +150,36 @@ class FunctionTool:
     def _unfit(self, why: str) -> UsageError:
         return UsageError(f"the tool `{self._name}`: `{self._spec.python}` can't be used: {why}")
 
-    def _bound(self, given: BaseModel, secrets: Mapping[str, str]) -> tuple[list[Any], dict[str, Any]]:
+    def _bound(self, given: BaseModel, secrets: Mapping[str, str], files: RunFiles) -> tuple[list[Any], dict[str, Any]]:
         """The arguments in their places. What a role did not give is left to the function's own default."""
         values = {field.parameter.name: getattr(given, field.name) for field in self._fields
                   if field.name in given.model_fields_set or field.always}
         for name, value in secrets.items():
             values[name] = SecretStr(value) if self._secret[name].annotation is SecretStr else value
+        filled = list(self._secret.values())
+        if self._files is not None:
+            values[self._files.name] = files
+            filled.append(self._files)
         listed = []
-        parameters = (*(field.parameter for field in self._fields), *self._secret.values())
+        parameters = (*(field.parameter for field in self._fields), *filled)
         first = [each for each in parameters if each.kind is each.POSITIONAL_ONLY]
         order = list(inspect.signature(self._function).parameters)
         for parameter in sorted(first, key=lambda each: order.index(each.name)):
             listed.append(values.pop(parameter.name, parameter.default))
         return listed, values
+
+
+async def _refused(files: RunFiles, situation: Situation) -> str:
+    """Why what a function did to the files can't stand; empty where it can."""
+    for path in (*files.written, *files.deleted):
+        why = not_writable(path, situation)
+        if why:
+            return why
+        try:
+            await situation.granted(Action("write", path))
+        except AnswerInvalid as error:
+            return "; ".join(error.faults)
+    return ""
 
 
 @dataclass(frozen=True)

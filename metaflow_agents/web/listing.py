@@ -44,7 +44,7 @@ class Listing:
         self._names: OrderedDict[str, str] = OrderedDict()      # digest of a program → the SOP's name
 
     def changed(self) -> None:
-        """This process changed a run: what was read before is not new enough."""
+        """A run was changed by this process: what was read before is not new enough."""
         self._changed = time.monotonic()
 
     def update(self) -> None:

@@ -102,8 +102,8 @@ class WatchedRun(JournalFold):
             page = self._there()
             changed = {name: self._steps[name] for name, (when, event) in self._marks.items()
                        if name in self._steps and (when > version if version else event >= seq)}
-            return {"version": self.version, "sessions": self.progress.sessions, **page.live(self.progress, self.stands), "progress": page.done(self._steps),
-                    "steps": changed, "questions": self._asked}
+            return {"version": self.version, "sessions": self.progress.sessions, **page.live(self.progress, self.stands),
+                    "progress": page.done(self._steps), "steps": changed, "questions": self._asked}
 
     def stood(self, seq: int) -> dict[str, Any]:
         """How the run stood after an event: for the slider."""
@@ -130,7 +130,7 @@ class Watched:
         self._changed = -math.inf
 
     def changed(self) -> None:
-        """This process changed a run: what was read before is not new enough."""
+        """A run was changed by this process: what was read before is not new enough."""
         self._changed = time.monotonic()
 
     def run(self, name: str) -> WatchedRun:

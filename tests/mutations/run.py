@@ -2,7 +2,8 @@
 
     python tests/mutations/run.py [NAME …] [--jobs N] [--list] [--json FILE] [--timeout SECONDS]
 
-NAME is (part of) a mutation's name or the name of a YAML file. Ends with 1 where a mutation is not caught or does not work.
+NAME is (part of) a mutation's name or the name of a YAML file. Each case that one names (`test[case]`) has to turn red, and
+of the tests that it names whole at least one. Ends with 1 where a mutation is not caught or does not work.
 """
 
 from __future__ import annotations
@@ -184,11 +185,15 @@ def _first_line(message: str) -> str:
 
 def judged(mutation: Mutation, ran: Ran) -> Verdict:
     """What a run of its tests says of a mutation."""
-    red = {_CASE.sub("", test) for test in ran.failed}
-    green = tuple(test for test in mutation.caught_by if _CASE.sub("", test) not in red) if ran.status is not None else ()
+    red = {*ran.failed, *(_CASE.sub("", test) for test in ran.failed)}
+    green = tuple(test for test in mutation.caught_by if test not in red) if ran.status is not None else ()
     if ran.broken:
         test, message = next(iter(ran.broken.items()))
         return Verdict(mutation.name, "broken", test, message, seconds=ran.seconds)
+    cases = [test for test in green if "[" in test]
+    if ran.failed and cases:
+        return Verdict(mutation.name, "not caught", message=f"these cases stayed green: {', '.join(cases)}", green=green,
+                       seconds=ran.seconds)
     if ran.failed:
         test, message = next(iter(ran.failed.items()))
         return Verdict(mutation.name, "caught", test, message, green, ran.seconds)
@@ -208,7 +213,7 @@ def carried_out(mutation: Mutation, copy: Copy, limit: float) -> Verdict:
     except (OSError, ValueError) as error:
         return Verdict(mutation.name, "broken", message=str(error))
     try:
-        if mutation.file.endswith(".py"):
+        if mutation.file.endswith(".py") and mutation.file.startswith(f"{_PACKAGE}/"):    # a SOP imports its own
             copy.imported(mutation.file.removesuffix(".py").removesuffix("/__init__").replace("/", "."), mutated=True)
         return judged(mutation, copy.test(mutation.caught_by, limit, mutated=True))
     except ValueError as error:

@@ -98,7 +98,7 @@ async def test_named_look_ups_are_made_and_acts_are_asked_about(tmp_path: Path) 
     assert done == {call["tool"] for call in LOOKUPS.values()} and outside == []
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(16, always=False)
 @pytest.mark.parametrize(("policy", "effects", "role"), [
     ({"allow": WIDE}, NONE, None),
     ({"allow": ["mcp(desk.rea[d]_mail)", "api(shop.listOrder?)", "call(stoc*)"]}, NONE, None),

@@ -181,6 +181,7 @@ steps:
     assert result.reason.startswith(f"enter@1~0/copy@1~0: '{CI}': "), "inside, before the outer one looks at it"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("tool", ["write", "edit"])
 async def test_the_tools(tool: str, tmp_path: Path) -> None:
     """Refused ones are denied, the others are asked about, and a person says no; where nobody is there the run waits."""

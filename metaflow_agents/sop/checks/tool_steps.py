@@ -76,6 +76,8 @@ def _result(c: Context, name: str, step: Step) -> None:
         return                                            # `checks/packages.py` looks at it
     if step.parse is not None and step.parse.strip() != "json":
         c.say("bad-parse", ("steps", name, "parse"), f"`{step.parse}` is no way to read what a tool gives", "write `parse: json`")
+    elif artifact.files and step.parse is None and _on_files(c, step):
+        return
     elif step.tool in WRITERS:
         if not artifact.files or step.parse is not None:
             c.say("tool-step", where, f"`{step.tool}` gives the files that it wrote, and `{made}` "
@@ -87,6 +89,14 @@ def _result(c: Context, name: str, step: Step) -> None:
     elif step.parse is None and not made_by(c, step).kinds & {"any", "string"}:
         c.say("tool-step", where, f"`{step.tool}` gives a text, and `{made}` is {made_by(c, step).describe()}",
               "write `parse: json`: the text is read as JSON, and has to fit the schema")
+
+
+def _on_files(c: Context, step: Step) -> bool:
+    """Whether the tool is a function that writes the files itself."""
+    spec = c.sop.tools.get(step.tool or "")
+    signature = None if spec is None or spec.python is None else (
+        check_function(c, ("tools", step.tool or "", "python"), spec.python))
+    return signature is not None and bool(signature.of_files)
 
 
 def _arguments(c: Context, name: str, step: Step, takes: Takes, analyses: Mapping[str, Analysis | None]) -> None:
@@ -137,12 +147,13 @@ def _parameters(c: Context, name: str, step: Step, python: str, secrets: tuple[s
     signature = check_function(c, ("tools", step.tool or "", "python"), python)
     if signature is None:
         return
-    known = [one for one in (*signature.required, *signature.optional) if one not in secrets]
+    filled = (*secrets, *signature.of_files)
+    known = [one for one in (*signature.required, *signature.optional) if one not in filled]
     for given in step.inputs:
         if given not in known and not signature.takes_any:
             c.say("tool-argument", ("steps", name, "inputs", given), f"`{step.tool}` has no parameter `{given}`",
                   did_you_mean(given, known) if known else "it takes none", key=True)
     for wanted in signature.required:
-        if wanted not in step.inputs and wanted not in secrets:
+        if wanted not in step.inputs and wanted not in filled:
             c.say("tool-argument", ("steps", name, "tool"), f"`{step.tool}` wants `{wanted}`",
                   f"add `inputs: {{{wanted}: EXPRESSION}}`")

@@ -180,6 +180,7 @@ class Timeline:
             before = self.rows.get(f"{whole.rpartition('~')[0]}~{key.attempt - 1}")
             at = at if before is None or before.ended is None else before.ended
         row = self.rows[whole] = Row(whole, place, firing.path, key, at, firing)
+        row.changed = self.seq
         firing.rows.append(row)
         self._sorted = self._lanes = None
         return row

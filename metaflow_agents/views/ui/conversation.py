@@ -208,6 +208,8 @@ class Conversations:
         value = held.get("value", {name: one for name, one in held.items() if name != "kind"})
         if kind == "tools":
             shown = "\n".join(f"{one['name']}: {line(one.get('description', ''))}" for one in value)
+        elif kind == "recalled" and isinstance(value, list) and all(isinstance(one, dict) and "text" in one for one in value):
+            shown = "\n\n".join(_memory(one) for one in value)
         elif kind == "command" and isinstance(value, dict) and {"stdout", "stderr"} <= set(value):
             shown = "\n".join(filter(None, (value["stdout"], value["stderr"])))
         else:
@@ -229,6 +231,13 @@ class Conversations:
         return {"state": state_of(row, alive), "at": None if row.ended is None else round(row.ended, 3),
                 "error": text(row.error) if row.error else None, "final": row.final, "source": line(row.source),
                 "versions": [f"{row.place}/{name}" if row.place else name for name in made]}
+
+
+def _memory(one: Mapping[str, Any]) -> str:
+    """What came back to mind, below where it comes from."""
+    weighs = f", importance {one['importance']}" if one.get("importance") is not None else ""
+    place = " ".join(filter(None, (one.get("run"), one.get("activation"))))
+    return f"▪ {one.get('kind', 'memory')} from {place or 'elsewhere'}{weighs}\n{one['text']}"
 
 
 class _Known:

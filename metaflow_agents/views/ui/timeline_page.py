@@ -40,7 +40,6 @@ class Lines:
     def __init__(self, timeline: Timeline, roles: Mapping[str, str], ordered: Collection[str]) -> None:
         self.timeline, self.roles, self._ordered = timeline, roles, ordered
         self._critical: tuple[int, Critical, frozenset[str]] = (-1, Critical((), 0.0), frozenset())
-        self._places: tuple[int, dict[str, int]] = (-1, {})
 
     def page(self, wanted: Wanted, *, alive: bool) -> dict[str, Any]:
         """`alive`: whether somebody works on the run now; what is not over is `stopped` otherwise."""
@@ -61,16 +60,10 @@ class Lines:
                       "repeated": _some([number for number, row, _ in states if row.own.attempt])},
             "rests": self.timeline.rests[-_MARKS:]}
 
-    def changed(self, seq: int, *, alive: bool, most: int = MOST) -> list[dict[str, Any]]:
-        """The rows that changed behind an event, those that changed last where they are many."""
-        rows = sorted(self.timeline.changed_since(seq), key=lambda row: row.changed)[-most:]
-        places = self._numbered()
-        return [self._told(places[row.key], row, state_of(row, alive), frozenset()) for row in rows]
-
-    def _numbered(self) -> dict[str, int]:
-        if self._places[0] != self.timeline.seq:
-            self._places = (self.timeline.seq, {row.key: number for number, row in enumerate(self.timeline.ordered())})
-        return self._places[1]
+    def touched(self, seq: int) -> list[str] | None:
+        """Keys of the rows that changed behind an event; None where they are more than a page of them."""
+        rows = self.timeline.changed_since(seq)
+        return None if len(rows) > MOST else [row.key for row in rows]
 
     def _path(self) -> tuple[Critical, frozenset[str]]:
         if self._critical[0] != self.timeline.seq:

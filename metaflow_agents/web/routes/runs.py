@@ -31,21 +31,23 @@ def run(asked: Asked) -> dict[str, Any]:
 
 
 def run_stream(asked: Asked) -> News:
-    """What changed behind an event; `rests` where nobody carries the run out any more."""
+    """What changed behind an event; `rests` where nobody carries the run out any more. `touched`: the activations of which
+    something changed; where it is missing, any may have.
+    """
     name = asked.text("run")
-    version, rested = 0, (0, "")
+    version, rested, state = 0, (0, ""), ""
     seq = asked.number("after", 0)          # the last event that the page knows
     asked.site.watched.run(name)
 
     def news() -> list[Told]:
-        nonlocal version, seq, rested
+        nonlocal version, seq, rested, state
         found = asked.site.watched.run(name).since(version, seq)
         if found["version"] == version:
             return []
-        if seq and asked.site.indexes.holds(name):
+        if found["state"] == state and asked.site.indexes.holds(name):      # at its end, what is not over has stopped
             with asked.run() as opened, asked.site.indexes.of(opened) as read:
-                found["activations"] = read.index.lines.changed(seq, alive=found["state"] == "running")
-                found["total"] = len(read.index.timeline.rows)
+                found |= {"touched": keys} if (keys := read.index.lines.touched(seq)) is not None else {}
+        state = found["state"]
         version, seq = found.pop("version"), found["seq"]
         stands, told = (found.pop("sessions"), found["state"]), [Told("run", found, found["seq"])]
         if found["state"] != "running" and stands != rested:    # it may have gone on and rest again since this was asked last

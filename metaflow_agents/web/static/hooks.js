@@ -49,8 +49,6 @@ export function useLatest(fn) {
 	return useCallback((...given) => latest.current(...given), []);
 }
 
-// shortcuts
-
 const active = new Set();               // lists of shortcuts of the components that are there
 let pending = "";                       // `g`, waiting for its second key
 let pendingSince = 0;
@@ -114,15 +112,11 @@ export function useRows(ref) {
 	]);
 }
 
-// the live region
-
 let teller = () => {};
 export const setTeller = (fn) => { teller = fn; };
 
 /** Says something to a screen reader, without moving the focus: what a button did, how a run ended. */
 export const announce = (text) => teller(text);
-
-// the clock
 
 /** Unix time in seconds, once a second while `running`. */
 export function useNow(running = true) {

@@ -5,5 +5,5 @@ export { announce, useLatest, useLoad, useModule, useNow, useRows, useShortcuts,
 export { Button, Choice, Confirm, Dialog, Entry, Field, Menu, Tick, Search, Tabs } from "./parts/controls.js";
 export { ago, bytes, clock, count, duration, hue, modelName, money, plural } from "./parts/figures.js";
 export { Bytes, Count, Duration, Meter, Money, State, Time } from "./parts/figures.js";
-export { Empty, Loading, Problem, Table, VirtualList } from "./parts/lists.js";
+export { Empty, Loaded, Loading, Problem, Table, VirtualList } from "./parts/lists.js";
 export { Code, Copy, Diff, Markdown, Text } from "./parts/texts.js";

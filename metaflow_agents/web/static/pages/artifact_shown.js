@@ -1,7 +1,6 @@
 // One version of an artifact, or one of its files, as what it is: Markdown, a page, an image, a table, code, data, text.
 
-import { Button, Bytes, Code, Copy, count, Empty, html, Markdown, plural, Text, useEffect, useLoad, useState } from "../parts.js";
-import { Loaded } from "./loaded.js";
+import { Button, Bytes, Code, Copy, count, Empty, html, Loaded, Markdown, plural, Text, useEffect, useLoad, useState } from "../parts.js";
 
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const RENDERED = ["markdown", "html", "svg", "table"];     // what has a source beside what is shown

@@ -1,9 +1,8 @@
 // Two runs side by side: what differs in their SOPs, models, prompts, firings, costs, and in what they made. As `sop diff` says it.
 
-import { Button, Choice, count, Diff, duration, Empty, html, money, plural, Problem, State, Table, useLoad, useState, useTitle } from "../parts.js";
+import { Button, Choice, count, Diff, duration, Empty, html, Loaded, money, plural, Problem, State, Table, useLoad, useState, useTitle } from "../parts.js";
 import { altered, go, href } from "../router.js";
 import { Hunks } from "./artifact_diff.js";
-import { Loaded } from "./loaded.js";
 import { hunksOf } from "./unified.js";
 
 export default function Compare({ api, route }) {

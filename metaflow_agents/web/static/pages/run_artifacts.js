@@ -1,12 +1,11 @@
 // What a run made: each artifact with its versions, who made them and why, any two compared; and the files with their history.
 
-import { Button, Choice, count, Empty, html, plural, Tabs, useEffect, useLoad, useRef, useRows, useState } from "../parts.js";
+import { Button, Choice, count, Empty, html, Loaded, plural, Tabs, useEffect, useLoad, useRef, useRows, useState } from "../parts.js";
 import { altered, go, within } from "../router.js";
 import { Difference } from "./artifact_diff.js";
 import { Rows, Shown } from "./artifact_shown.js";
 import { FileTree } from "./file_tree.js";
 import { made, useFollowed } from "./followed.js";
-import { Loaded } from "./loaded.js";
 import { Files } from "./run_files.js";
 
 export default function Artifacts({ api, run, route, feed, selected, select }) {

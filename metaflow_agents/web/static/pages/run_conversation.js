@@ -27,19 +27,15 @@ const activationOf = (key) => {
 	return last < 0 ? "" : parts.slice(0, last + 1).join("/");
 };
 
-/** Of a step, a firing or an item the activation that began last; without a selection the last one that failed, or the last. */
+/** Of what is selected the activation that asked a model last, or began last. */
 async function resolved(api, run, selected) {
 	const latest = async (query) => {
 		const { total } = await api.activations(run, { ...query, limit: 1 });
 		if (!total) return [];
 		return (await api.activations(run, { ...query, offset: Math.max(0, total - 50), limit: 50 })).rows;
 	};
-	if (selected) {
-		const rows = (await latest({ step: /^[^@[~/]+/.exec(selected)?.[0] })).filter((row) => within(row.key, selected));
-		return rows.at(-1)?.key || "";
-	}
-	const rows = (await latest({})).filter((row) => row.calls);
-	return (rows.at(-1) || (await latest({})).at(-1))?.key || "";
+	const rows = (await latest(selected ? { step: /^[^@[~/]+/.exec(selected)?.[0] } : {})).filter((row) => !selected || within(row.key, selected));
+	return (rows.findLast((row) => row.calls) || rows.at(-1))?.key || "";
 }
 
 function One({ api, run, overview, feed, at, activation, select }) {

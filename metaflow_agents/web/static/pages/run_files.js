@@ -1,11 +1,10 @@
 // The files of a run: the tree as it stands, each file with its versions, and the commits of the run's git history.
 
-import { Button, Choice, count, Empty, html, Time, useLoad, useState } from "../parts.js";
+import { Button, Choice, count, Empty, html, Loaded, Time, useLoad, useState } from "../parts.js";
 import { Difference } from "./artifact_diff.js";
 import { Shown } from "./artifact_shown.js";
 import { FileTree } from "./file_tree.js";
 import { made, useFollowed } from "./followed.js";
-import { Loaded } from "./loaded.js";
 
 export function Files({ api, run, route, to, feed }) {
 	const asked = useLoad(() => api.files(run), [api, run]);

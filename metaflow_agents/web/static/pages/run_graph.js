@@ -65,7 +65,7 @@ function usePast(api, route, run, last) {
 
 function Slider({ past, last, overview, live }) {
 	const value = past.seq ?? last;
-	const seconds = past.at ? past.at.at : overview.seconds;
+	const { seconds } = past.at || overview;
 	const step = (by) => { past.stop(); past.set(value + by); };
 	useShortcuts([
 		{ keys: "p", told: "play or pause the run", run: past.play },
@@ -89,7 +89,7 @@ function Ended({ overview, select }) {
 	const outputs = (overview.outputs || []).filter((name) => made.has(name));
 	return html`<p class="quiet">${overview.state === "running" ? "Nothing is under way." : `It ended after ${duration(overview.seconds)}.`} Choose a step to see what it did.</p>
 		${outputs.length ? html`<p class="outputs"><span class="quiet">Outputs:</span> ${outputs.map((name) => html`
-			<button key=${name} type="button" class="button small" onClick=${() => select("", { view: "artifacts", query: { name, version: made.get(name) } })}>${name}</button> `)}</p>` : null}`;
+			<button key=${name} type="button" class="button small" onClick=${() => select("", { view: "artifacts", query: { a: "", b: "", path: "", tab: "", name, version: made.get(name) } })}>${name}</button> `)}</p>` : null}`;
 }
 
 const RANK = { failed: 0, running: 1, waiting: 2 };

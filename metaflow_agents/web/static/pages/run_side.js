@@ -1,9 +1,8 @@
 // The panel at the side of a run: what it cost, what it asks, its log, its audit.
 
-import { Button, Choice, clock, Count, count, html, Loading, Money, plural, Problem, Tabs, Tick, useEffect, useLoad, useRef, useState, VirtualList } from "../parts.js";
-import { within } from "../router.js";
+import { Button, Choice, clock, Count, count, html, Loaded, Loading, Money, plural, Problem, Tabs, Tick, useEffect, useLoad, useRef, useState, VirtualList } from "../parts.js";
+import { segments } from "./activation.js";
 import { useFollowed } from "./followed.js";
-import { Loaded } from "./loaded.js";
 import { Question, idOf } from "./question.js";
 
 const LOG_MOST = 4000;                  // rows that the panel holds; earlier ones are asked for again
@@ -30,6 +29,11 @@ const SUMS = [["calls", "calls"], ["tokens in", "tokens_in"], ["out", "tokens_ou
 
 function Costs({ api, run, feed, selected, select }) {
 	const [by, setBy] = useState("steps");
+	const path = segments(selected).map((part) => part.split(/[@[~]/)[0]).join("/");
+	const pick = async (name) => {        // of a step in a sub-SOP its latest activation
+		const rows = name.includes("/") ? (await api.activations(run, { step: name, limit: 200 })).rows : [];
+		select(rows.findLast((row) => row.step === name)?.key || name.split("/")[0]);
+	};
 	const shown = ({ total, ...sums }) => {
 		if (!total.calls && !total.unanswered.calls) return html`<p class="none quiet">No model was asked yet.</p>`;
 		const size = (one) => one.cost || one.tokens / 1e9;
@@ -42,8 +46,8 @@ function Costs({ api, run, feed, selected, select }) {
 				<button key=${name} type="button" aria-pressed=${String(by === name)} onClick=${() => setBy(name)}>${label}</button>`)}</div>
 			<table class="mini costs"><caption class="hidden">Costs</caption>
 				<thead><tr>${[by.slice(0, -1), "calls", "tokens", "cost"].map((label, at) => html`<th key=${label} scope="col" class=${at ? "right" : ""}>${label}</th>`)}</tr></thead>
-				<tbody>${rows.map(([name, one]) => html`<tr key=${name} class=${by === "steps" && within(selected, name.split("/")[0]) ? "selected" : ""}>
-					<td title=${name}>${by === "steps" ? html`<button type="button" class="link-like cut-line" onClick=${() => select(name.split("/")[0])}>${name}</button>`
+				<tbody>${rows.map(([name, one]) => html`<tr key=${name} class=${by === "steps" && name === path ? "selected" : ""}>
+					<td title=${name}>${by === "steps" ? html`<button type="button" class="link-like cut-line" onClick=${() => pick(name)}>${name}</button>`
 						: html`<span class="cut-line">${name}</span>`}<span class="share" aria-hidden="true"><span style=${{ width: `${(100 * size(one)) / most}%` }}></span></span></td>
 					<td class="right"><${Count} value=${one.calls} /></td><td class="right"><${Count} value=${one.tokens} /></td>
 					<td class="right"><${Money} usd=${one.cost} estimated=${one.estimated} /></td></tr>`)}</tbody></table>
@@ -89,7 +93,7 @@ function Log({ api, run, feed, selected, select }) {
 		return { ...before, to: Math.max(to, before.to), rows: [...before.rows, ...fresh].slice(-LOG_MOST) };
 	}), 700);
 	const earlier = () => look({ before: log.from }, (before, { rows, from }) => ({ ...before, from, rows: [...rows.filter(({ seq }) => seq < before.from), ...before.rows] }));
-	return html`<div class="log"><div class="row log-bar">
+	return html`<div class="logs"><div class="row log-bar">
 			<${Choice} label="Kind of events" quiet value=${kind} onChoose=${setKind} options=${[["", "all events"], ...KINDS.map((one) => [one, one])]} />
 			${own ? html`<${Tick} on=${mine} onTick=${setMine}>only ${own}<//>` : null}
 			${log?.from > 1 ? html`<${Button} kind="small" run=${earlier}>Earlier<//>` : null}</div>

@@ -68,3 +68,9 @@ export const Empty = ({ title, children }) => html`<div class="empty"><h2>${titl
 export const Problem = ({ error, retry, title = "That did not work" }) => html`<div class="problem" role="alert">
 	<h2>${title}</h2><p class="pre">${error?.message || String(error)}</p>
 	${retry ? html`<button type="button" class="button" onClick=${retry}>Try again</button>` : null}</div>`;
+
+/** `from` is what `useLoad` gives; `children` a function of the value. What was there stays while it is asked for again. */
+export function Loaded({ from: { value, error, reload }, lines = 5, children }) {
+	if (value) return children(value);
+	return error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} lines=${lines} />`;
+}
