@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
 from metaflow_agents.policy.screens import ScreenRule, Terms
 from metaflow_agents.questions.question import Answer, Question
 from metaflow_agents.schema.event import Decided
+from metaflow_agents.steps import screening
 from metaflow_agents.texts.names import Names
 
 NAMES = """
@@ -230,12 +232,26 @@ def test_other_words_with_its_letters_are_not_the_name(name: str, text: str) -> 
     assert Names({name: "it"}).find([text]) == ""
 
 
-def test_a_screen_that_fails_lets_nothing_pass() -> None:
+@pytest.mark.parametrize(("made", "told"), [
+    (ValueError("no table"), "ValueError: no table"), (SystemExit(3), "SystemExit: 3"), (None, "it gave NoneType, and no text"),
+    (asyncio.CancelledError(), "CancelledError")])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_screen_that_fails_lets_nothing_pass(made: Any, told: str, is_async: bool) -> None:
+    def gives() -> Any:
+        if isinstance(made, BaseException):
+            raise made
+        return made
+
     class Broken:
-        def find(self, parts: Sequence[str]) -> str:
-            raise ValueError("no table")
-    told = ScreenRule("broken", "the SOP", Broken()).refuses(["anything"])
-    assert told.startswith("deny screen(broken) of the SOP: it failed: ValueError: no table")
+        def find(self, parts: Sequence[str]) -> Any:
+            return gives()
+
+    class Waiting:
+        async def find(self, parts: Sequence[str]) -> Any:
+            await asyncio.sleep(0)
+            return gives()
+    found = await screening.refused([ScreenRule("broken", "the SOP", Waiting() if is_async else Broken())], ["anything"])
+    assert found.startswith("deny screen(broken) of the SOP: it failed: ") and told in found
 
 
 def gone() -> Any:

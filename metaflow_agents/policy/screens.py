@@ -1,16 +1,15 @@
-"""Screens: what a text may not speak of, whoever says it. The port, the screen of a SOP's own list, and how they are asked.
+"""Screens: what a text may not speak of, whoever says it. The port, the screen of a SOP's own list, and the texts of a value.
 
-A policy names its screens (`policy: {screen: [chemistry, own.yaml]}`). A screen gets texts and says what of them it refuses; it
-does no I/O. Where it fails, what it looked at is refused.
+A policy names its screens (`policy: {screen: [chemistry, own.yaml]}`). A screen gets texts and says what of them it refuses.
+`steps/screening.py` asks it: where it fails, what it looked at is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from metaflow_agents.errors import raised
 from metaflow_agents.texts.names import Names
 
 PIECE = 200
@@ -22,9 +21,10 @@ class Screen(Protocol):
     can't run on this machine: no run begins without it.
     """
 
-    def find(self, parts: Sequence[str]) -> str:
+    def find(self, parts: Sequence[str]) -> str | Awaitable[str]:
         """What of these texts is refused, in words that a person reads; empty: nothing. The texts follow each other: what one
-        of them names by its end and the next one by its beginning counts. The same texts give the same words.
+        of them names by its end and the next one by its beginning counts. The same texts give the same words. It may be an
+        async function, as where a worker parses; one that is not is called in a thread.
         """
         ...
 
@@ -48,18 +48,9 @@ class ScreenRule:
     owner: str
     screen: Screen
 
-    def refuses(self, parts: Sequence[str]) -> str:
-        """The rule and what it refuses, in words; empty where it refuses nothing."""
-        try:
-            found = self.screen.find(parts)
-        except Exception as error:      # a screen is somebody else's code: what it could not look at does not pass
-            found = f"it failed: {raised(error)}"
+    def says(self, found: str) -> str:
+        """The rule and what it refuses, in words; empty where nothing was found."""
         return f"deny screen({self.name}) of {self.owner}: {found}" if found else ""
-
-
-def refused(rules: Sequence[ScreenRule], parts: Sequence[str]) -> str:
-    """What the first of these rules says that refuses the texts; empty: none does."""
-    return next((told for rule in rules if (told := rule.refuses(parts))), "") if parts else ""
 
 
 def texts_in(value: Any) -> Iterator[str]:

@@ -11,19 +11,19 @@ from time import time
 from typing import Any
 
 from metaflow_agents.engine.work import Work
-from metaflow_agents.errors import Screened
+from metaflow_agents.errors import Screened, raised
 from metaflow_agents.journal.audit import chained
 from metaflow_agents.journal.bus import Bus
 from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
-from metaflow_agents.policy.screens import PIECE, ScreenRule, names_in, refused, texts_in
+from metaflow_agents.policy.screens import PIECE, ScreenRule, names_in, texts_in
 from metaflow_agents.schema.binary import text_in
 from metaflow_agents.schema.event import Decided
 from metaflow_agents.schema.model import digest
 from metaflow_agents.schema.payload import Binary, Collection, Data, Files, Held, Patch, pack
-from metaflow_agents.threads.blocking import Threads
+from metaflow_agents.threads.blocking import Threads, called
 
-_AT_ONCE = 20_000                   # characters that are looked at without a thread
+_THREADS = Threads(2, "screen")
 _PIECES = 32                        # short arguments of earlier calls that the next ones may go on
 
 
@@ -33,7 +33,6 @@ class Screening:
     def __init__(self, rules: Sequence[ScreenRule], bus: Bus, state: RunState, values: Values) -> None:
         self._rules, self._bus, self._state, self._values = rules, bus, state, values
         self._seen: set[str] = set()
-        self._threads = Threads(1, "screen")
 
     async def begun(self, key: str) -> None:
         """Before an activation does anything: all versions that there are, inputs and first values too. Raises Screened."""
@@ -115,10 +114,21 @@ class Screening:
         self._seen.add(name)
 
     async def _look(self, key: str, what: str, parts: Sequence[str], *, role: str = "", tool: str = "screen") -> None:
-        rules = self._rules
-        long = sum(map(len, parts)) > _AT_ONCE
-        told = await self._threads.run(lambda: refused(rules, parts)) if long else refused(rules, parts)
-        if told:
+        if told := await refused(self._rules, parts):
             self._bus.post(chained(self._state, Decided(at=time(), key=key, role=role, tool=tool, action=f"screen({what})",
                                                         verdict="deny", rule=told)))
             raise Screened(f"`{what}` is refused ({told}), and the run stops")
+
+
+async def refused(rules: Sequence[ScreenRule], parts: Sequence[str]) -> str:
+    """What the first of these rules says that refuses the texts; empty: none does."""
+    for rule in rules if parts else ():
+        try:
+            found = await called(f"the screen `{rule.name}`", _THREADS, rule.screen.find, parts)
+        except Exception as error:      # a screen is somebody else's code: what it could not look at does not pass
+            found = f"it failed: {raised(error)}"
+        if not isinstance(found, str):
+            found = f"it failed: it gave {type(found).__name__}, and no text"
+        if told := rule.says(found):
+            return told
+    return ""

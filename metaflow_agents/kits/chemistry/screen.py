@@ -13,9 +13,10 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import islice
 
-from metaflow_agents.errors import NotHere
-from metaflow_agents.kits.chemistry.structures import LONGEST, missing, molecule, skeletons
+from metaflow_agents.errors import ForeignRefused, NotHere
+from metaflow_agents.kits.chemistry.structures import LONGEST, missing, read
 from metaflow_agents.texts.names import Names, plain, readings
+from metaflow_agents.threads.blocking import Threads
 
 MOST = 2000
 """Tokens of one text that are read as structures; a text with more is refused."""
@@ -28,6 +29,7 @@ _INCHI = re.compile(r"InChI=1S?/[^\s\"'`|<>;]+", re.I)
 _TOKEN = re.compile(r"[^\s\"'`|,;<>{}]+")
 _LABEL = re.compile(r"^[A-Za-z_]{3,20}[=:]")           # `smiles=…`
 _SMILES = re.compile(r"(?:Cl|Br|[BCNOPSFIbcnops]|\[[^\[\]]{1,20}\]|[=#$:/\\.()%0-9~-])+")
+_BATCH = 200                        # tokens that a worker is asked about at once
 _WINDOW = 6                         # texts in a row that may be pieces of one identifier
 _CELLS = 400
 _PIECE = 300                        # characters of such a piece
@@ -72,17 +74,36 @@ class Schedules:
         if lacking := missing():
             raise NotHere(lacking)
         names, self._numbers, self._blocks = _table()
-        self._names = Names(names)
+        self._names, self._threads = Names(names), Threads(1, "chemistry")
 
-    def find(self, parts: Sequence[str]) -> str:
-        """The first entry that these texts name, and how."""
+    async def find(self, parts: Sequence[str]) -> str:
+        """The first entry that these texts name, and how; or why their structures can't all be looked at."""
+        told, tokens = await self._threads.run(lambda: self._searched(parts))
+        for start in () if told else range(0, len(tokens), _BATCH):
+            try:
+                found = await read("skeletons", tokens[start:start + _BATCH])
+            except ForeignRefused as error:
+                return f"what may be structures and can't be looked at: reading it {error}"
+            told = next((self._blocks[block] for blocks in found for block in blocks if block in self._blocks), "")
+            if told:
+                break
+        return told
+
+    def _searched(self, parts: Sequence[str]) -> tuple[str, list[str]]:
+        """What is refused by its name, number or key, or since it is too much; and what may spell structures."""
         told = self._names.find(parts)
         if told:
-            return told
+            return told, []
         texts = [_seen(reading) for part in parts for reading in readings(part)]
         joined = list(_joined([_seen(part) for part in parts]))
-        return next((told for text in (*texts, *joined) if (told := self._number(text) or self._key(text))), "") or next(
-            (told for text in (*texts, *joined) if (told := self._structure(text))), "")
+        told = next((told for text in (*texts, *joined) if (told := self._number(text) or self._key(text))), "")
+        tokens: dict[str, None] = {}
+        for text in () if told else (*texts, *joined):
+            its = list(islice(dict.fromkeys(_spelt(text)), MOST + 1))
+            if told := _too_much(its):
+                break
+            tokens |= dict.fromkeys(its)
+        return told, list(tokens)
 
     def _number(self, text: str) -> str:
         for found in (*_CAS.finditer(text), *_CAS_SAID.finditer(text)):
@@ -94,18 +115,13 @@ class Schedules:
     def _key(self, text: str) -> str:
         return next((self._blocks[block] for found in _KEY.finditer(text) if (block := found[1].upper()) in self._blocks), "")
 
-    def _structure(self, text: str) -> str:
-        tokens = list(islice(dict.fromkeys(_spelt(text)), MOST + 1))
-        if len(tokens) > MOST:
-            return f"a text with more than {MOST:,} tokens that look like structures, which is more than is looked at"
-        for token in tokens:
-            if len(token) > LONGEST:
-                return f"a structure of {len(token):,} characters, which is longer than is looked at ({LONGEST:,})"
-            found = molecule(token)
-            for block in () if found is None else sorted(skeletons(found)):
-                if block in self._blocks:
-                    return self._blocks[block]
-        return ""
+
+def _too_much(tokens: Sequence[str]) -> str:
+    """Why the tokens of a text are not looked at; empty where they are."""
+    if len(tokens) > MOST:
+        return f"a text with more than {MOST:,} tokens that look like structures, which is more than is looked at"
+    longest = max(map(len, tokens), default=0)
+    return f"a structure of {longest:,} characters, which is longer than is looked at ({LONGEST:,})" if longest > LONGEST else ""
 
 
 def _seen(text: str) -> str:

@@ -1,11 +1,12 @@
-"""Structures by RDKit (https://www.rdkit.org), which is loaded when it is first needed: the extra `chemistry`."""
+"""Structures, as this process has them: texts, which a worker reads with RDKit (the extra `chemistry`)."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 from metaflow_agents import plugins
+from metaflow_agents.workers.pool import parsed
 
 WANTED = {"rdkit": (2025, 9)}
 """The package of the extra `chemistry`, with its first version that will do."""
@@ -26,35 +27,9 @@ def checkup() -> tuple[str, str]:
     return "note" if lacking else "ok", lacking or f"{' and '.join(WANTED)} is installed"
 
 
-@lru_cache(maxsize=4096)
-def molecule(text: str) -> Any:
-    """The molecule that a SMILES or an InChI spells; None where it spells none, is too long or has too many atoms."""
-    from rdkit import Chem, rdBase
+async def read(what: str, texts: Sequence[str]) -> Any:
+    """What the job `structures` gives for these texts, see `molecules.structures_job`.
 
-    if not text or len(text) > LONGEST:
-        return None
-    with rdBase.BlockLogs():
-        found = Chem.MolFromInchi(text) if text.startswith("InChI=") else Chem.MolFromSmiles(text, sanitize=True)
-    return found if found is not None and 0 < found.GetNumAtoms() <= MOST_ATOMS else None
-
-
-def key(found: Any) -> str:
-    """The InChIKey of a molecule; empty where it has none."""
-    from rdkit import Chem, rdBase
-
-    with rdBase.BlockLogs():
-        return str(Chem.MolToInchiKey(found))
-
-
-def skeletons(found: Any) -> set[str]:
-    """The first block of the InChIKeys of a molecule's parts: what is bound to what, whatever stereo, isotopes and charges."""
-    from rdkit import Chem, rdBase
-    from rdkit.Chem.MolStandardize import rdMolStandardize
-
-    blocks: set[str] = set()
-    with rdBase.BlockLogs():
-        for part in Chem.GetMolFrags(found, asMols=True):
-            if part.GetNumAtoms() > 1:
-                neutral = rdMolStandardize.Uncharger().uncharge(part)
-                blocks.update(key(one).partition("-")[0] for one in (part, neutral))
-    return blocks - {""}
+    Raises ForeignRefused, whose message goes on from the name of what was read, and RunError where no worker starts.
+    """
+    return await parsed("structures", b"", what=what, texts=list(texts))

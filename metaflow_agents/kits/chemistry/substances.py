@@ -8,8 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from metaflow_agents.errors import AnswerInvalid, NotHere, did_you_mean
-from metaflow_agents.kits.chemistry.structures import LONGEST, MOST_ATOMS, missing, molecule
+from metaflow_agents.errors import AnswerInvalid, ForeignRefused, NotHere, did_you_mean
+from metaflow_agents.kits.chemistry.structures import LONGEST, MOST_ATOMS, missing, read
 from metaflow_agents.texts.names import plain_words
 
 
@@ -50,19 +50,28 @@ def named(name: str) -> Substance:
     return found
 
 
-def read(substance: str) -> tuple[str, Any]:
-    """What to call a substance, and its molecule: by a name, a CAS number, or as a SMILES. Raises AnswerInvalid, NotHere."""
+async def worked_out(what: str, *substances: str) -> tuple[list[str], Any]:
+    """What to call each substance, given by a name, a CAS number or as a SMILES, and what a worker gives for their structures.
+
+    Raises AnswerInvalid for what is none of these, ForeignRefused for what can't be read within the limits of a worker, NotHere.
+    """
     if lacking := missing():
         raise NotHere(lacking)
-    known = table().get(form(substance))
-    found = molecule(known.smiles if known else substance.strip())
-    if found is None:
-        if len(substance) > LONGEST:
-            raise AnswerInvalid([f"a structure of {len(substance):,} characters is not read: write {LONGEST:,} at most"])
+    known = [table().get(form(one)) for one in substances]
+    written = [one.strip() if its is None else its.smiles for one, its in zip(substances, known, strict=True)]
+    for text in written:
+        if len(text) > LONGEST:
+            raise AnswerInvalid([f"a structure of {len(text):,} characters is not read: write {LONGEST:,} at most"])
+    try:
+        gave = await read(what, written)
+    except ForeignRefused as error:
+        raise ForeignRefused(f"reading {' and '.join(f'`{one[:80]}`' for one in written)} {error}") from None
+    if "unread" in gave:
+        substance = substances[gave["unread"]]
         nearest = did_you_mean(substance, list(dict.fromkeys(one.name for one in table().values())), limit=8)
         raise AnswerInvalid([f"`{substance[:80]}` is no name in the table of substances, and no SMILES of {MOST_ATOMS} atoms at "
                              f"most: {nearest}"])
-    return known.name if known else substance.strip(), found
+    return [text if its is None else its.name for text, its in zip(written, known, strict=True)], gave["found"]
 
 
 def form(name: str) -> str:
