@@ -134,7 +134,9 @@ async def test_harmless_twins_pass(ready: tuple[Prepared, Path]) -> None:
 @pytest.mark.parametrize("parts", [
     ["OCCN(CCO)CCO"], ["smiles=C(CO)N(CCO)CCO."], ["(N(CCO)(CCO)CCO)"], ["OCC[NH+](CCO)CCO.[Cl-]"], ["[2H]OCCN(CCO)CCO"],
     ["InChI=1S/C6H15NO3/c8-4-1-7(2-5-9)3-6-10/h8-10H,1-6H2"], ["OCCN(", "CCO)CCO"], ["gsejclTVZPLZKY-uhfffaoysa-n"],
-    ["GSEJCLTVZPLZKY", "UHFFFAOYSA", "N"], [f"{'C' * structures.MOST_ATOMS}C.OCCN(CCO)CCO"], ["CAS no. 102716"], ["102", "71", "6"], ["102‑71‑6"], ["１０２-７１-６"],
+    ["GSEJCLTVZPLZKY", "UHFFFAOYSA", "N"],
+    [f"{'C' * structures.MOST_ATOMS}C.OCCN(CCO)CCO"],
+    ["CAS no. 102716"], ["102", "71", "6"], ["102‑71‑6"], ["１０２-７１-６"],
     ["00102-71-6"]])
 async def test_a_structure_and_a_number_are_known_however_they_are_written(parts: list[str]) -> None:
     """Triethanolamine, of schedule 3, which is in many soaps."""

@@ -1,6 +1,7 @@
 """The tools: functions with texts as arguments, whose docstrings are what roles are told. None of them has an effect.
 
-What is computed of a structure is computed in a worker; the rest is arithmetic and tables. A substance is a name of the table that ships, a CAS number in it, or a SMILES. What can't be worked out is told with the fix.
+What is computed of a structure is computed in a worker; the rest is arithmetic and tables. A substance is a name of the table
+that ships, a CAS number in it, or a SMILES. What can't be worked out is told with the fix.
 """
 
 from __future__ import annotations
