@@ -77,10 +77,10 @@ async def test_harmless_twins_pass(ready: tuple[Prepared, Path]) -> None:
 
 @pytest.mark.one_in(4)
 def test_the_row_of_the_papers_table_has_the_figures_with_and_without_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one substance and two twins; all of them are in the tests above."""
-    monkeypatch.setattr(papers, "LISTED", LISTED[:1])
-    monkeypatch.setattr(papers, "HARMLESS", HARMLESS[:2])
-    assert [row.here for row in papers.rows(Path())] == ["10 of 10; 0 of 10", "2 of 2; 2 of 2"]
+    """Of one substance in two ways and one twin; all of them are in the tests above."""
+    for name, some in (("LISTED", LISTED[:1]), ("WAYS", ("synonym", "split over arguments")), ("HARMLESS", HARMLESS[:1])):
+        monkeypatch.setattr(papers, name, some)
+    assert [row.here for row in papers.rows(Path())] == ["2 of 2; 0 of 2", "1 of 1; 1 of 1"]
 
 
 @pytest.mark.parametrize("parts", [
