@@ -22,6 +22,7 @@ from metaflow_agents.kits import chemistry
 from metaflow_agents.kits.chemistry import screen, structures
 from metaflow_agents.kits.chemistry.quantities import quantity
 from metaflow_agents.kits.chemistry.substances import phrases, table
+from metaflow_agents.memory import indexes
 from metaflow_agents.runtime.prepared import Prepared
 from metaflow_agents.schema.event import Decided, Done, Reserved
 from metaflow_agents.workers.jobs import JOBS, WorkerJob
@@ -216,9 +217,9 @@ assert [name for name in ("usearch", "rdkit") if name in sys.modules] == ["usear
 
 
 @pytest.mark.one_in(4)
+@pytest.mark.skipif(bool(indexes.missing("hnsw")), reason=indexes.missing("hnsw"))
 def test_a_run_with_an_index_by_usearch_goes_to_its_end(tmp_path: Path) -> None:
     """A process that has loaded usearch ends by a signal where it loads RDKit: the run has one of them, a worker the other."""
-    pytest.importorskip("usearch")
     text = (EXAMPLE / "chemistry.yaml").read_text()
     for before, after in (("roles:\n", 'models: {senses: "openai:text-embedding-3-small"}\nroles:\n'), ("    tools: [", RECALLS)):
         assert text.count(before) == 1

@@ -175,7 +175,7 @@ async def test_a_machine_that_can_start_none_says_so(pool: Pool, monkeypatch: py
 async def test_only_what_the_table_names_can_be_asked_for() -> None:
     with pytest.raises(KeyError):
         await parsed("os.system", b"true")
-    assert set(JOBS) == {"html", "pdf", "junit", "json", "code", "page", "script"}
+    assert set(JOBS) == {"html", "pdf", "junit", "json", "code", "page", "script", "structures"}
 
 
 @pytest.mark.one_in(4)
