@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from metaflow_agents.kits.chemistry.substances import phrases, table
 from metaflow_agents.memory import indexes
 from metaflow_agents.runtime.prepared import Prepared
 from metaflow_agents.schema.event import Decided, Done, Reserved
+from metaflow_agents.workers import pool
 from metaflow_agents.workers.jobs import JOBS, WorkerJob
 
 LONGEST = 120                       # lines
@@ -127,6 +129,17 @@ async def test_a_run_with_a_structure_that_ends_its_worker_stops(ready: tuple[Pr
     assert not any(isinstance(event, Reserved) for event in events)
     with pytest.raises(ForeignRefused, match=r"reading `C\[crash\]` made its parser crash"):
         await chemistry.describe("C[crash]")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system tells no threads of a process")
+async def test_the_worker_has_one_thread_however_many_cores_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread of numpy's takes 40 MB of its address space, which has a limit."""
+    own = pool.Pool(1)
+    monkeypatch.setattr(pool, "POOL", own)
+    assert await structures.read("skeletons", ["OCC"])
+    worker = own.take(JOBS["structures"])
+    assert re.search(r"^Threads:\s*1$", Path(f"/proc/{worker._process.pid}/status").read_text(), re.MULTILINE)
+    worker.close()
 
 
 async def test_the_tables_are_sound() -> None:
