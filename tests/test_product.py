@@ -210,6 +210,15 @@ def test_the_report_says_what_was_tried_and_no_more(tested: bool) -> None:
         assert "None (harden: no answer at all): nothing but its use shows that the program works." in told
 
 
+def test_the_report_tells_what_its_reviewer_minded() -> None:
+    product = built()["product"]
+    review = '{"remarks": ["`src/a.py`, as user:\\n# the sum is lost.", "two"], "mistaken": []}'
+    told = report(built(product=product | {"docs/review.json": review}), None)
+    assert "\n## Review\n" in told and "\n- `src/a.py`, as user: # the sum is lost.\n- two\n\n## Tests" in told
+    assert "## Review" not in report(built(), None)
+    assert "## Review" not in report(built(product=product | {"docs/review.json": '{"remarks": [], "mistaken": []}'}), None)
+
+
 def test_tests_of_a_page_are_named_by_what_they_are_called() -> None:
     tests = "test('R1: adds', () => {});\nit(\"R1, R2: it's there\", () => {});\ntest(name, () => {});\nconst test = 'R2';\n"
     told = report(built(), {"tree": {}, "outcome": OUTCOME}, {"tests/a.test.js": tests})

@@ -7,6 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 from typing import Any
 
+import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from tiers import examples
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.sop.graph import SOPGraph
 from metaflow_agents.views.graph import edges_of
+from metaflow_agents.views.layout import laid_out
 from metaflow_agents.views.picture import svg
 
 NS = "{http://www.w3.org/2000/svg}"
@@ -49,7 +51,7 @@ def edges(root: ET.Element) -> list[ET.Element]:
 def test_what_closes_a_loop_leads_up_in_a_colour_of_its_own() -> None:
     _, root = drawn(LOOP)
     back = [path for path in edges(root) if path.get("class") == "back"]
-    assert len(edges(root)) == 6 and len(back) == 1
+    assert len(edges(root)) == 5 and len(back) == 1, "that publish needs the draft follows from the others"
     numbers = [float(number) for number in re.findall(r"[\d.]+", back[0].get("d", ""))]
     assert numbers[1] > numbers[-1], "it leads upwards"
     assert back[0].get("stroke-dasharray") and not edges(root)[0].get("stroke-dasharray")
@@ -83,16 +85,45 @@ def procedures(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=examples(120))
 @given(procedures())
-def test_boxes_keep_apart_and_every_edge_is_there(data: dict[str, Any]) -> None:
+def test_boxes_keep_apart(data: dict[str, Any]) -> None:
     graph, root = drawn(data)
     for one, other in itertools.combinations(boxes(root), 2):
         assert one[2] <= other[0] + 0.2 or other[2] <= one[0] + 0.2 or one[3] <= other[1] or other[3] <= one[1], (one, other)
     shown = {text.text for text in root.findall(f"{NS}text[@class='name']")}
     assert shown == {f"{name} ↻2" for name in graph.steps}
-    outputs = len(boxes(root)) - len(graph.steps)
-    assert len(edges(root)) == len({(maker, reader) for maker, reader, *_ in edges_of(graph)}) + outputs
     left, top, right, bottom = (float(number) for number in root.get("viewBox", "").split())
     assert all(left <= x and top <= y and to_x <= right and to_y <= bottom for x, y, to_x, to_y in boxes(root))
+
+
+@settings(max_examples=examples(120))
+@given(procedures())
+def test_an_edge_is_left_out_where_others_lead_there_too(data: dict[str, Any]) -> None:
+    """What is drawn is the transitive reduction of what leads on, and what starts steps again."""
+    sop = SOP.model_validate(data)
+    graph = SOPGraph(sop)
+    layout = laid_out(sop, graph)
+    ends = {(edge.chain[-1 if edge.back else 0].id, edge.chain[0 if edge.back else -1].id): edge for edge in layout.edges}
+    assert len(ends) == len(layout.edges)
+    given = {tuple(f"step:{name}" for name in (maker, reader)) for maker, reader, *_ in edges_of(graph)}
+    assert {pair for pair in ends if pair[1].startswith("step:")} == given
+    onward: nx.DiGraph[str] = nx.DiGraph(pair for pair, edge in ends.items() if not edge.back)
+    drawn = {pair for pair, edge in ends.items() if not edge.back and not edge.aside}
+    assert drawn == set(nx.transitive_reduction(onward).edges)
+    assert all(edge.aside == (edge.kind == "sees") for edge in layout.edges if edge.back)
+
+
+def test_an_input_stands_over_the_first_step_that_reads_it() -> None:
+    sop = SOP.model_validate({"sop": "x", "inputs": {"late": "string"}, "artifacts": {"a": {}, "b": {}, "c": {}}, "steps": {
+        "one": {"value": "1", "makes": "a"}, "two": {"value": "1", "needs": ["a"], "makes": "b"},
+        "three": {"value": "1", "needs": ["b", "late"], "makes": "c"}}})
+    layers = {box.id: box.layer for box in laid_out(sop, SOPGraph(sop)).boxes if box.lines}
+    assert layers["input:late"] == layers["step:two"] == layers["step:three"] - 1
+
+
+def test_a_function_is_told_without_its_module() -> None:
+    texts = [text.text for text in drawn({"sop": "x", "artifacts": {"a": {}}, "steps": {
+        "s": {"call": "metaflow_agents.company:patch", "makes": "a"}}})[1].findall(f"{NS}text")]
+    assert "call patch" in texts
 
 
 def test_the_same_sop_gives_the_same_picture() -> None:

@@ -292,11 +292,15 @@ def test_versions_are_shown_and_compared(page: Any, server: Server, runs: Runs) 
     page.get_by_role("button", name="program").click()                            # files, one of which changed
     page.get_by_role("button", name="other.py").click()
     page.locator(".code", has_text="x = 1").wait_for()
-    page.get_by_role("tab", name="Files and history").click()
+    page.get_by_role("tab", name="Files", exact=True).click()
     page.get_by_role("button", name="draft.md").first.click()
     page.get_by_role("button", name="Compare with draft@1").click()
     page.locator("tr.added", has_text="It may be cold.").wait_for()
-    assert "write: draft@2 by writer" in page.locator(".commits").inner_text()
+    page.get_by_role("tab", name="Changes").click()
+    change = page.locator(".commits li", has_text="write: draft@2 by writer")
+    assert "after judge@1" in change.inner_text() or "after verdict@1" in change.inner_text(), change.inner_text()
+    change.get_by_role("button", name="draft.md").click()
+    page.locator("tr.taken", has_text="It is hot.").wait_for()
 
 
 # -- whatever anybody says is text
@@ -305,14 +309,15 @@ HOSTILE_VIEWS = {
     "time": "?view=time", "prompt": "?view=conversation&key=think@1~0", "failed": "?view=conversation&key=write_note@1~0",
     "text": "?view=artifacts&name=text", "markdown": "?view=artifacts&name=note", "html": "?view=artifacts&name=page",
     "table": "?view=artifacts&name=table", "svg": "?view=artifacts&name=drawing", "data": "?view=artifacts&name=data",
-    "files": "?view=artifacts&name=tree", "history": "?view=artifacts&tab=files"}
+    "files": "?view=artifacts&name=tree", "tree": "?view=artifacts&tab=files",
+    "changes": "?view=artifacts&tab=changes"}
 
 
 @pytest.mark.parametrize("view", HOSTILE_VIEWS)
 def test_whatever_is_said_is_text(page: Any, server: Server, runs: Runs, browser: tuple[Any, Watch], view: str) -> None:
     name = runs("hostile", "hostile", "--idea", HOSTILE)
     visit(page, server, f"#/run/{name}{HOSTILE_VIEWS[view]}")
-    page.locator(".tl-row[data-key], .turn, .shown, .inside").first.wait_for()
+    page.locator(".tl-row[data-key], .turn, .shown, .inside, .commits li").first.wait_for()
     for button in page.locator(".part-head[aria-expanded=false], .fold[aria-expanded=false]").all():
         button.click()
     if page.get_by_role("button", name="Source").count():

@@ -1,8 +1,10 @@
 """Where the steps of a SOP stand in a picture, and the ways of the edges between them.
 
 Each step is a layer below what it reads. The order within a layer keeps crossings few (barycenters); positions are the least
-squares of the distances between neighbours. An edge that crosses several layers gets one place in each of them.
-Source: Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of Hierarchical System Structures", IEEE SMC 11 (1981).
+squares of the distances between neighbours. An edge that crosses several layers gets one place in each of them. An edge
+from whose start other edges lead to its end says nothing new about what comes first: it stands aside, and takes no room.
+Sources: Aho, Garey, Ullman, "The Transitive Reduction of a Directed Graph", SIAM J. Comput. 1 (1972);
+Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of Hierarchical System Structures", IEEE SMC 11 (1981).
 """
 
 from __future__ import annotations
@@ -51,11 +53,14 @@ class Box:
 
 @dataclass(slots=True)
 class Edge:
-    """`chain`: its boxes from the upper to the lower one. `back`: it leads from the lower to the upper."""
+    """`chain`: its boxes from the upper to the lower one. `back`: it leads from the lower to the upper. `aside`: a chain of
+    other edges leads from its start to its end, too; or it leads back and starts nothing.
+    """
 
     chain: list[Box]
     kind: str
     back: bool
+    aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +116,32 @@ def _boxes(sop: SOP, graph: SOPGraph) -> tuple[list[Box], list[Edge]]:
     layer: dict[str, int] = {}
     for name in TopologicalSorter(upper).static_order():
         layer[name] = max((layer[one] + 1 for one in upper[name]), default=0)
+    for name in taken:                                                                      # next to the first that reads it
+        layer[name] = min(layer[reader] for maker, reader in kinds if maker == name) - 1
+    ends = [(maker, f"output:{name}") for name in outputs_of(sop) for maker in graph.makers.get(name, ())]
+    aside = _implied([*ends, *(pair for pair, back in upward.items() if not back)])
+    aside |= {pair for pair, back in upward.items() if back and kinds[pair] == "sees"}      # it starts nothing
     found = {name: Box(layer[name], [cut(safe(name.removeprefix("input:")), _MOST)], "end", name) for name in taken}
     for name, step in graph.steps.items():
         each = " ×n" if step.foreach else ""
         loop = f" ↻{step.rounds}" if step.rounds else ""
-        lines = [name + loop, worker_of(step) + each, f"→ {' or '.join(makes(step))}"]
+        who = f"call {step.call.rpartition(':')[2]}" if step.call else worker_of(step)       # the module would fill the box
+        lines = [name + loop, who + each, f"→ {' or '.join(makes(step))}"]
         found[name] = Box(layer[name], [cut(safe(line), _MOST) for line in lines], step.doer, f"step:{name}")
     edges = []
     for (maker, reader), kind in kinds.items():
         back = upward[maker, reader]
-        edges.append(Edge([found[reader], found[maker]] if back else [found[maker], found[reader]], kind, back))
+        chain = [found[reader], found[maker]] if back else [found[maker], found[reader]]
+        edges.append(Edge(chain, kind, back, aside=(maker, reader) in aside))
     for name in outputs_of(sop):
-        above = [found[maker] for maker in graph.makers.get(name, ())]
-        layer_below = 1 + max((box.layer for box in above), default=0)
+        makers = graph.makers.get(name, ())
+        layer_below = 1 + max((found[maker].layer for maker in makers), default=0)
         end = found[f"output:{name}"] = Box(layer_below, [cut(safe(name), _MOST)], "end", f"output:{name}")
-        edges += [Edge([box, end], "needs", False) for box in above]
+        edges += [Edge([found[maker], end], "needs", False, aside=(maker, end.id) in aside) for maker in makers]
     boxes = list(found.values())
     for edge in edges:
+        if edge.aside:
+            continue
         top, bottom = edge.chain
         way = [Box(number) for number in range(top.layer + 1, bottom.layer)]
         edge.chain[1:1] = way
@@ -136,6 +150,18 @@ def _boxes(sop: SOP, graph: SOPGraph) -> tuple[list[Box], list[Edge]]:
             upper_box.below.append(lower_box)
             lower_box.above.append(upper_box)
     return boxes, edges
+
+
+def _implied(edges: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The edges of an acyclic graph that a chain of its others leads along, too."""
+    after: dict[str, list[str]] = {}
+    for start, end in edges:
+        after.setdefault(start, []).append(end)
+        after.setdefault(end, [])
+    reached: dict[str, set[str]] = {}
+    for name in TopologicalSorter(after).static_order():                                    # an end comes before its starts
+        reached[name] = set(after[name]).union(*(reached[end] for end in after[name]))
+    return {(start, end) for start, end in edges if any(end in reached[other] for other in after[start])}
 
 
 def _goes_back(edge: tuple[str, str], graph: SOPGraph) -> bool:
@@ -203,10 +229,14 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 def _ends(edges: Iterable[Edge]) -> dict[tuple[int, bool], tuple[float, float]]:
     """(edge, whether its upper end) → where it touches its box: side by side, in the order of what they lead to."""
     touching: dict[tuple[Box, bool], list[Edge]] = {}
-    for edge in edges:
-        touching.setdefault((edge.chain[0], True), []).append(edge)
-        touching.setdefault((edge.chain[-1], False), []).append(edge)
     found = {}
+    for edge in edges:
+        top, bottom = edge.chain[0], edge.chain[-1]
+        if edge.aside:
+            found[id(edge), True], found[id(edge), False] = (top.x, top.y + top.height), (bottom.x, bottom.y)
+            continue
+        touching.setdefault((top, True), []).append(edge)
+        touching.setdefault((bottom, False), []).append(edge)
     for (box, upper), there in touching.items():
         there.sort(key=lambda edge: (edge.chain[1] if upper else edge.chain[-2]).x)
         apart = min(22.0, (box.width - 16) / len(there))

@@ -19,12 +19,15 @@ text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",mon
 
 
 def svg(sop: SOP, graph: SOPGraph) -> list[str]:
-    """The picture, line by line: boxes for steps, pills for inputs and outputs, an arrow from each maker to each reader."""
+    """The picture, line by line: boxes for steps, pills for inputs and outputs, an arrow from each maker to each reader,
+    but where a chain of others leads there, too.
+    """
     return _drawn(sop.sop, laid_out(sop, graph))
 
 
 def _drawn(name: str, layout: Layout) -> list[str]:
-    there = {(edge.kind, edge.back) for edge in layout.edges}
+    edges = [edge for edge in layout.edges if not edge.aside]
+    there = {(edge.kind, edge.back) for edge in edges}
     legend = [(kind, back) for kind in KINDS for back in (False, True) if (kind, back) in there]
     words = [f"{kind}{', back' if back else ''}" for kind, back in legend]
     width = max(layout.width, 2 * EDGE + sum(columns(word) * LETTER + 62 for word in words))
@@ -37,7 +40,7 @@ def _drawn(name: str, layout: Layout) -> list[str]:
                          f'<path d="M0 0L8 4L0 8z" style="fill:{colour};stroke:none"/></marker>'
                          for mark, colour in (("to", "#52606d"), ("back", "#c2570c"))), "</defs>",
              f'<rect x="0.5" y="0.5" width="{width - 1:.0f}" height="{height - 1:.0f}" rx="8" fill="#ffffff" stroke="#d9dfe5"/>']
-    lines += [f'<path d="{layout.way(edge)}"{_DASH[edge.kind]}{_marked(edge.back)}/>' for edge in layout.edges]
+    lines += [f'<path d="{layout.way(edge)}"{_DASH[edge.kind]}{_marked(edge.back)}/>' for edge in edges]
     for box in layout.boxes:
         lines += _shape(box) if box.lines else ()
     x = float(EDGE)

@@ -11,7 +11,7 @@ from typing import Any
 from metaflow_agents.kits.changes import make_patch
 from metaflow_agents.kits.company.inspection import LINTED, NOT_LINTED, TYPED
 from metaflow_agents.kits.company.known import marked_known
-from metaflow_agents.kits.company.review import REVIEW
+from metaflow_agents.kits.company.review import REVIEW, remarks
 from metaflow_agents.kits.company.steps import is_page
 from metaflow_agents.kits.python_package.packaging import Packaging
 from metaflow_agents.packages.pyproject import PYPROJECT
@@ -133,6 +133,7 @@ def report(built: Mapping[str, Any], verified: Mapping[str, Any] | None, program
     tests = {path: text for path, text in (program or {}).items()
              if path.startswith("tests/") and path != KEY and isinstance(text, str)}
     told = [*_of_use(built["transcript"], [one["id"] for one in built["uses"]["uses"]]),
+            *_of_review(remarks(built["product"])),
             *(_of_tests(tests, built["brief"]["requirements"], verified["outcome"]) if verified else
               ["## Tests", "", f"None ({' '.join(untested.split())[:300]}): nothing but its use shows that the program works.",
                ""]),
@@ -159,6 +160,12 @@ def _of_use(transcript: Mapping[str, Any], uses: Sequence[str]) -> Iterator[str]
     for use, why in broken.items():
         first = next((line for line in why if line.startswith("It ")), why[0])
         yield from (f"- `{use}` did not: {first}" if use in uses else f"- Tried by code: {first}", "")
+
+
+def _of_review(found: Sequence[str]) -> Iterator[str]:
+    if found:
+        yield from ("## Review", "", "Who took over the first draft minded this, and changed the files that are named:", "",
+                    *(f"- {' '.join(one.split())}" for one in found), "")
 
 
 def _of_tests(tests: Mapping[str, str], requirements: Sequence[Mapping[str, Any]], outcome: Mapping[str, Any]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """`docs/review.json`: what who takes over a draft minded, and which uses are mistaken themselves.
 
 A role that answers with files can give no typed value beside them; so this value is a file of the product, which is checked like
-one. It stays out of the company's repository, whose report tells what came of it.
+one. It stays out of the company's repository, whose report tells of it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,12 @@ def mistaken_uses(product: Mapping[str, str | bytes]) -> set[str]:
     """
     review = _read(product)
     return {one.use for one in review.mistaken} if review else set()
+
+
+def remarks(product: Mapping[str, str | bytes]) -> list[str]:
+    """What its reviewer minded and changed, the most costly first; nothing without a review. Raises ValueError, as above."""
+    review = _read(product)
+    return review.remarks if review else []
 
 
 def _read(product: Mapping[str, str | bytes]) -> _Review | None:

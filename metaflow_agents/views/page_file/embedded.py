@@ -21,6 +21,7 @@ from metaflow_agents.questions.question import Question
 from metaflow_agents.schema.program import Program
 from metaflow_agents.views.ui.asked import question_json
 from metaflow_agents.views.ui.audits import audit_page
+from metaflow_agents.views.ui.changes import changes_told
 from metaflow_agents.views.ui.conversation import Conversations
 from metaflow_agents.views.ui.costs import costs_told
 from metaflow_agents.views.ui.diffs import difference
@@ -37,8 +38,8 @@ from metaflow_agents.views.wording import amount
 
 ROOM = 1_500_000
 """Characters of JSON in all."""
-_SHARES = {"activations": 0.25, "artifacts": 0.1, "files": 0.1, "log": 0.12, "audit": 0.08, "at": 0.12, "conversations": 0.5,
-           "shown": 0.6, "diffs": 0.4}         # of what is left when their turn comes
+_SHARES = {"activations": 0.25, "artifacts": 0.1, "files": 0.1, "changes": 0.05, "log": 0.12, "audit": 0.08, "at": 0.12,
+           "conversations": 0.5, "shown": 0.6, "diffs": 0.4}         # of what is left when their turn comes
 _STATES = 60                        # points in time of which is told how the run stood
 _ENTRIES = 40                       # files or items of one version
 _REFUSED, _LEAST = 20, 1_000
@@ -126,10 +127,11 @@ class RunFile:
         room = _Room()
         found: dict[str, Any] = {"run": self.name, "command": command, "overview": self._overview(), "costs": self._costs()}
         room.left -= len(json.dumps(found, ensure_ascii=False))
-        files = self._files()
+        files, changes = self._files()
         for name, value in (("activations", self._activations(room.share("activations"))),
                             ("artifacts", self._artifacts(room.share("artifacts"))),
                             ("files", _fitting(files, "tree", room.share("files"))),
+                            ("changes", _fitting(changes, "changes", room.share("changes"))),
                             ("log", _fitting(self._log(), "rows", room.share("log"), from_end=True)),
                             ("audit", _fitting(audit_page(self.journal.path, self.heads), "records", room.share("audit"))),
                             ("at", self._at(room.share("at")))):
@@ -180,16 +182,13 @@ class RunFile:
     def _artifacts(self, room: _Room) -> dict[str, Any]:
         return _fitting(artifacts_told(self.index.versions, self.program, self.index.who), "artifacts", room)
 
-    def _files(self) -> dict[str, Any]:
-        history, made = FileHistory(), self.index.versions.of
+    def _files(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The tree of files, and what changed."""
+        history = FileHistory()
         history.update(self.journal, self.index.seq)
-
-        def who(artifact: str, number: int) -> str:
-            firing = made[artifact][number - 1].firing
-            return "" if firing is None else self.index.who(firing)
-
         ids = commit_ids(self.workspace / self.name, 100)
-        return {**history.tree(self.journal, who), **history.commits(ids)}
+        return (history.tree(self.journal, self.index.version_by),
+                changes_told(self.index, history, ids, self.journal.blob))
 
     def _log(self) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []

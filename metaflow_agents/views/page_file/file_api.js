@@ -57,9 +57,10 @@ function log(run, { after, before, limit = 300, kind = "", step = "" } = {}) {
   return Promise.resolve({ ...data.log, rows: all.filter(({ seq }) => !before || seq < before).slice(-most) });
 }
 
-function files(run, { path, offset = 0 } = {}) {
-  const commits = data.files.commits.filter((one) => !path || one.files.some((file) => file.path === path));
-  return Promise.resolve({ ...data.files, commits: commits.slice(Number(offset)), commits_total: path ? commits.length : data.files.commits_total });
+function diff(run, { name, a, b, path }) {
+  const whole = data.diffs[`${name}@${a}..${b}`];
+  const own = path && whole?.files?.find((one) => one.path === path);
+  return found(own ? { ...own, same: false } : path ? data.diffs[`${name}@${a}..${b}/${path}`] : whole, "This difference");
 }
 
 /** What was said; of what was taken over from another run there is nothing but that. */
@@ -89,8 +90,9 @@ export default {
   artifact,
   artifacts,
   page: () => "about:blank",
-  diff: (run, { name, a, b, path }) => found(data.diffs[`${name}@${a}..${b}${path ? `/${path}` : ""}`], "This difference"),
-  files,
+  diff,
+  files: () => Promise.resolve(data.files),
+  changes: () => Promise.resolve(data.changes),
   log,
   costs: () => Promise.resolve(data.costs),
   audit: () => Promise.resolve(data.audit),

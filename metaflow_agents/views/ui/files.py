@@ -10,10 +10,8 @@ from metaflow_agents.errors import JournalError
 from metaflow_agents.journal.run_summary import RawJournal
 from metaflow_agents.output.history.plan import KINDS, Commit, CommitFold
 from metaflow_agents.schema.payload import Data, Files, unpack
-from metaflow_agents.views.ui.texts import clean, line
+from metaflow_agents.views.ui.texts import line
 
-COMMITS = 100
-"""Commits of one answer."""
 _FILES = 3_000                      # of the tree
 _PATHS = 100                        # of one commit
 _SIZED = 300                        # files whose sizes are told
@@ -21,14 +19,15 @@ _VERSIONS = 30                      # of a file, the latest
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """A commit, without its files' bytes. `paths`: (path, sign), the first ones; `changed`: how many in all."""
+class Told:
+    """A commit, without its files' bytes. `made`: the versions that it brings; `paths`: (path, sign, artifact, number of its
+    version), the first ones; `changed`: how many in all.
+    """
 
     seq: int
-    at: float
-    author: str
     message: str
-    paths: tuple[tuple[str, str], ...]
+    made: tuple[tuple[str, int], ...]
+    paths: tuple[tuple[str, str, str, int], ...]
     changed: int
 
 
@@ -39,7 +38,8 @@ class FileHistory:
         self._journal: RawJournal | None = None
         self._fold = CommitFold(self._blob)
         self._seq = 0
-        self._commits: list[_Told] = []
+        self.commits: list[Told] = []
+        """The oldest first."""
         self._versions: dict[str, list[tuple[str, int, int]]] = {}      # path → (artifact, number, event) of each change
 
     def _blob(self, digest: str) -> bytes:
@@ -64,10 +64,14 @@ class FileHistory:
         signs = [*((path, " " if path in known else "+") for path in sorted(commit.written)),
                  *((path, "-") for path in sorted(commit.deleted))]
         made = event.get("versions") or ([event] if event["kind"] == "documented" else [])
-        for version in made:
-            for path in self._fold.held.get(version["artifact"], {}).keys() & commit.written.keys():
-                self._versions.setdefault(path, []).append((version["artifact"], version["number"], commit.seq))
-        self._commits.append(_Told(commit.seq, commit.at, commit.author, commit.message, tuple(signs[:_PATHS]), len(signs)))
+        brought = tuple((version["artifact"], version["number"]) for version in made)
+        of: dict[str, tuple[str, int]] = {}
+        for artifact, number in brought:
+            for path in self._fold.held.get(artifact, {}).keys() & commit.written.keys():
+                of[path] = artifact, number
+                self._versions.setdefault(path, []).append((artifact, number, commit.seq))
+        paths = tuple((path, sign, *of.get(path, ("", 0))) for path, sign in signs[:_PATHS])
+        self.commits.append(Told(commit.seq, commit.message, brought, paths, len(signs)))
 
     def tree(self, journal: RawJournal, who: Callable[[str, int], str]) -> dict[str, Any]:
         """The files as they are after the last commit. `who`: artifact and version → who made it."""
@@ -90,21 +94,6 @@ class FileHistory:
         payload = self._fold.versions.payload(artifact)
         held = None if payload is None else unpack(journal.blob(payload))
         return held.files if isinstance(held, Files) else held.documents if isinstance(held, Data) else ()
-
-    def commits(self, ids: Mapping[int, str], offset: int = 0, path: str = "") -> dict[str, Any]:
-        """The commits, the latest first; with `path` those that change that file. `ids`: event → the commit's id in git."""
-        chosen = self._commits if not path else [
-            one for one in self._commits if one.seq in {seq for _, _, seq in self._versions.get(path, ())}
-            or any(path == name for name, _ in one.paths)]
-        latest = chosen[::-1][offset:offset + COMMITS]
-        return {"commits_total": len(chosen), "commits": [self._told(one, ids) for one in latest]}
-
-    @staticmethod
-    def _told(one: _Told, ids: Mapping[int, str]) -> dict[str, Any]:
-        subject, _, body = one.message.partition("\n")
-        return {"id": ids.get(one.seq), "seq": one.seq, "at": one.at, "author": line(one.author), "message": line(subject),
-                "body": clean(body.strip())[:4_000], "step": subject.partition(":")[0],
-                "files": [{"path": line(path), "sign": sign} for path, sign in one.paths], "changed": one.changed}
 
 
 def _size(journal: RawJournal, digest: str) -> int | None:

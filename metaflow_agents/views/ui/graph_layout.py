@@ -10,8 +10,8 @@ from metaflow_agents.views.layout import laid_out
 
 
 def graph_json(sop: SOP, graph: SOPGraph) -> dict[str, Any]:
-    """Graph = {width, height, nodes: [{id, kind, name, lines, x, y, w, h}], edges: [{from, to, kind, back, d}]}, in pixels; `x`
-    and `y` are those of a box's upper left corner, `d` a path as SVG has it.
+    """Graph = {width, height, nodes: [{id, kind, name, lines, x, y, w, h}], edges: [{from, to, kind, back, aside, d}]}, in
+    pixels; `x` and `y` are those of a box's upper left corner, `d` a path as SVG has it. `aside`: other edges lead there, too.
     """
     layout = laid_out(sop, graph)
     nodes = [{"id": box.id, "kind": box.kind, "name": box.id.partition(":")[2], "lines": list(box.lines),
@@ -21,5 +21,6 @@ def graph_json(sop: SOP, graph: SOPGraph) -> dict[str, Any]:
     for edge in layout.edges:
         upper, lower = edge.chain[0].id, edge.chain[-1].id
         start, end = (lower, upper) if edge.back else (upper, lower)
-        edges.append({"from": start, "to": end, "kind": edge.kind, "back": edge.back, "d": layout.way(edge)})
+        edges.append({"from": start, "to": end, "kind": edge.kind, "back": edge.back, "aside": edge.aside,
+                      "d": layout.way(edge)})
     return {"width": round(layout.width, 1), "height": round(layout.height, 1), "nodes": nodes, "edges": edges}

@@ -29,7 +29,7 @@ class RunIndex:
     def take(self, seq: int, event: Mapping[str, Any]) -> None:
         """One more event."""
         self.timeline.take(seq, event)
-        self.versions.take(event)
+        self.versions.take(seq, event)
         self.seq = seq
 
     def costs(self, journal: RawJournal) -> Ledger:
@@ -51,10 +51,17 @@ class RunIndex:
     def who(self, firing: str) -> str:
         """Who did a firing: its roles, or in words what does its step."""
         found = self.timeline.firings.get(firing)
-        if found is None:
-            return ""
-        roles = dict.fromkeys(row.role for row in found.rows if row.role)
-        return " and ".join(roles) or self.lines.roles.get(found.path, "")
+        return "" if found is None else " and ".join(self.roles(firing)) or self.lines.roles.get(found.path, "")
+
+    def version_by(self, artifact: str, number: int) -> str:
+        """Who made a version of an artifact; nobody what was given."""
+        firing = self.versions.of[artifact][number - 1].firing
+        return "" if firing is None else self.who(firing)
+
+    def roles(self, firing: str) -> list[str]:
+        """The roles that carried out a firing; none where no role does its step."""
+        found = self.timeline.firings.get(firing)
+        return [] if found is None else list(dict.fromkeys(row.role for row in found.rows if row.role))
 
 
 def _steps(program: Program, before: str) -> Iterator[tuple[str, Step]]:

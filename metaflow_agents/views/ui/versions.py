@@ -21,11 +21,14 @@ _EACH = 50                          # versions of each, the latest
 
 
 class OneVersion(NamedTuple):
-    """A version: its payload's digest, the firing that made it (None: given), what it was made from, when, what is untrusted."""
+    """A version: its payload's digest, the firing that made it (None: given), what it was made from, by which event, after how
+    many seconds of the run, what is untrusted.
+    """
 
     payload: str
     firing: str | None
     read: Mapping[str, int]
+    seq: int
     at: float
     untrusted: str = ""
 
@@ -38,8 +41,8 @@ class VersionsMade:
         self._clock = RunClock()
         self._read: dict[str, Mapping[str, int]] = {}               # firings under way → what they read
 
-    def take(self, event: Mapping[str, Any]) -> None:
-        """One more event."""
+    def take(self, seq: int, event: Mapping[str, Any]) -> None:
+        """One more event, with its number."""
         now, place = self._clock.take(event), ""
         while event["kind"] == "inner":
             place += f"{event['activation']}/"
@@ -51,7 +54,7 @@ class VersionsMade:
             read = {} if firing is None else self._read.pop(firing, {})
             for version in event.get("versions", ()):
                 self.of.setdefault(f"{place}{version['artifact']}", []).append(
-                    OneVersion(version["payload"], firing, read, now, version.get("untrusted", "")))
+                    OneVersion(version["payload"], firing, read, seq, now, version.get("untrusted", "")))
         elif event["kind"] == "documented":
             made = self.of[event["artifact"]]
             made[event["number"] - 1] = made[event["number"] - 1]._replace(payload=event["payload"])

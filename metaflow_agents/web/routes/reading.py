@@ -10,6 +10,7 @@ from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.output.history.standing import commit_ids
 from metaflow_agents.settings import Settings
 from metaflow_agents.views.ui.audits import audit_page
+from metaflow_agents.views.ui.changes import changes_told
 from metaflow_agents.views.ui.compare import compared
 from metaflow_agents.views.ui.costs import costs_told
 from metaflow_agents.views.ui.diffs import difference
@@ -89,18 +90,16 @@ def diff(asked: Asked) -> dict[str, Any]:
 
 
 def files(asked: Asked) -> dict[str, Any]:
-    """The run's files with their versions, and the commits; with `path` those of one file, `offset` of them further back."""
-    offset, path = asked.number("offset", 0), asked.text("path", "")
+    """The run's files, each with its versions."""
     with _read(asked) as run:
-        history, made = run.files(), run.index.versions.of
+        return run.files().tree(run.journal, run.index.version_by)
 
-        def who(artifact: str, number: int) -> str:
-            firing = made[artifact][number - 1].firing
-            return "" if firing is None else run.index.who(firing)
 
+def changes(asked: Asked) -> dict[str, Any]:
+    """What changed, the latest first, from an offset on."""
+    with _read(asked) as run:
         ids = commit_ids(asked.site.workspace / run.run.name, 300)
-        tree = {} if offset or path else history.tree(run.journal, who)
-        return {**tree, **history.commits(ids, offset, path)}
+        return changes_told(run.index, run.files(), ids, run.journal.blob, asked.number("offset", 0))
 
 
 def log(asked: Asked) -> dict[str, Any]:
@@ -146,5 +145,6 @@ def compare_artifact(asked: Asked) -> dict[str, Any]:
 routes = [
     get("/api/run/activations", activations), get("/api/run/conversation", conversation), get("/api/run/text", text),
     get("/api/run/image", image), get("/api/run/artifacts", artifacts), get("/api/run/artifact", artifact),
-    get("/api/run/diff", diff), get("/api/run/files", files), get("/api/run/log", log), get("/api/run/costs", costs),
+    get("/api/run/diff", diff), get("/api/run/files", files), get("/api/run/changes", changes),
+    get("/api/run/log", log), get("/api/run/costs", costs),
     get("/api/run/audit", audit), get("/api/compare", compare), get("/api/compare/artifact", compare_artifact)]

@@ -141,6 +141,7 @@ export default {
 	diff: (run, query) => get("run/diff", { run, ...query }),
 	files: (run, query = {}) => get("run/files", { run, ...query }),
 	log: (run, query = {}) => get("run/log", { run, ...query }),
+	changes: (run) => get("run/changes", { run }),
 	costs: (run) => get("run/costs", { run }),
 	audit: (run) => get("run/audit", { run }),
 	inbox: () => get("inbox"),

@@ -2,7 +2,7 @@
 
 export { Component, createContext, h, html, useCallback, useContext, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useReducer, useRef, useState } from "./vendor/preact-htm.js";
 export { announce, useLatest, useLoad, useModule, useNow, useRows, useShortcuts, useSize, useTitle } from "./hooks.js";
-export { Button, Choice, Confirm, Dialog, Entry, Field, Menu, Tick, Search, Tabs } from "./parts/controls.js";
+export { Button, Choice, Complaint, Confirm, Dialog, Entry, Field, Link, Menu, Tick, Search, Tabs } from "./parts/controls.js";
 export { ago, bytes, clock, count, duration, hue, modelName, money, plural } from "./parts/figures.js";
 export { Bytes, Count, Duration, Meter, Money, State, Time } from "./parts/figures.js";
 export { Empty, Loaded, Loading, Problem, Table, VirtualList } from "./parts/lists.js";

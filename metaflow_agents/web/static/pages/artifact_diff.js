@@ -5,7 +5,7 @@ import { count, Diff, html, Loaded, plural, useLoad } from "../parts.js";
 /** Versions `a` and `b` of an artifact, or of one file of it. */
 export function Difference({ api, run, name, a, b, path }) {
 	const asked = useLoad(() => api.diff(run, { name, a, b, path }), [api, run, name, a, b, path]);
-	return html`<${Loaded} from=${asked}>${(found) => html`<${Hunks} found=${found} label=${`${name}@${a} and @${b}`} />`}<//>`;
+	return html`<${Loaded} from=${asked}>${(found) => html`<${Hunks} found=${found} label=${path || `${name}@${a} and @${b}`} />`}<//>`;
 }
 
 /** {hunks, same, told?}, or of files and items {files: [{path, hunks, sign, told?}], total}. */

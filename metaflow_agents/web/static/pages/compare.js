@@ -106,7 +106,7 @@ function Costs({ costs, a, b }) {
 /** Something that is asked for when it is opened. */
 function Opened({ label, told, open: initially = false, children }) {
 	const [open, setOpen] = useState(initially);
-	return html`<div class="panel opened"><h3><button type="button" class="part-head" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>
+	return html`<div class="panel opened"><h3><button class="part-head" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>
 		<span class="part-arrow" aria-hidden="true">${open ? "▾" : "▸"}</span><span class="part-label mono">${label}</span><span class="part-told num">${told}</span></button></h3>
 		${open ? html`<div class="opened-body stack">${children}</div>` : null}</div>`;
 }

@@ -27,7 +27,7 @@ export function Passage({ id, text, run, api, kind = "mono" }) {
 	if (!whole) return html`<p class="quieter">(empty)</p>`;
 	return html`<div class=${`passage ${folded ? "folded" : ""}`}>
 		<${Text} text=${folded ? first : text?.cut ? { ...text, text: whole } : whole} run=${run} api=${api} kind=${kind} paint=${(shown) => html`<${Marked} id=${id} text=${shown} />`} />
-		${first === null ? null : html`<button type="button" class="button small fold" aria-expanded=${String(!folded)} onClick=${() => setOpen(folded)}>${
+		${first === null ? null : html`<button class="button small fold" aria-expanded=${String(!folded)} onClick=${() => setOpen(folded)}>${
 			folded ? `Show all ${count(whole.split("\n").length)} lines` : "Show less"}</button>`}
 	</div>`;
 }
@@ -39,7 +39,7 @@ export function Folded({ id, label, told, text, open: initially, run, api, kind,
 	const whole = textOf(text);
 	const shown = open || at?.id === id;
 	return html`<div class=${`part ${shown ? "open" : ""}`}>
-		<button type="button" class="part-head" aria-expanded=${String(shown)} onClick=${() => setOpen(!shown)}>
+		<button class="part-head" aria-expanded=${String(shown)} onClick=${() => setOpen(!shown)}>
 			<span class="part-arrow" aria-hidden="true">${shown ? "▾" : "▸"}</span><span class="part-label">${label}</span>${badge}
 			<span class="part-first cut-line">${shown ? "" : whole.trimStart().slice(0, 160)}</span><span class="part-told num">${told}</span></button>
 		${shown ? html`<div class="part-body"><${Passage} id=${id} text=${text} run=${run} api=${api} kind=${kind} /></div>` : null}

@@ -1,6 +1,6 @@
 // The thoughts of a strategy as a tree: what was gone on with stands out, what was dropped is folded away.
 
-import { html, plural, useMemo, useState } from "../parts.js";
+import { html, Link, plural, useMemo, useState } from "../parts.js";
 
 /** branch → {thought, children}, and those that have no parent. A parent that nobody knows, or a ring, makes a root. */
 export function treeOf(thoughts) {
@@ -28,7 +28,7 @@ export function Thoughts({ thoughts, onOpen, chosen }) {
 	const [title, one] = thoughts.some(({ value }) => value !== null && value !== undefined) ? ["Thoughts", "thought"] : ["Branches", "branch"];
 	return html`<section class="thoughts panel" aria-label=${title}>
 		<div class="spread"><h3>${title}</h3><span class="quiet row"><span>${plural(thoughts.length, one, one === "branch" ? "branches" : "thoughts")}${kept < thoughts.length ? `, ${kept} gone on with` : ""}</span>
-			<button type="button" class="button small" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>${open ? "Fold" : "Show"}</button></span></div>
+			<button class="button small" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>${open ? "Fold" : "Show"}</button></span></div>
 		${open ? html`<${Level} nodes=${roots} onOpen=${onOpen} chosen=${chosen} />` : null}</section>`;
 }
 
@@ -40,7 +40,7 @@ function Level({ nodes, onOpen, chosen }) {
 	const kept = ordered.filter((node) => node.thought.kept || node.children.length).length;
 	const shown = all || ordered.length - (kept || FEW) < 2 ? ordered : ordered.slice(0, kept || FEW);
 	return html`<ul class="thought-level">${shown.map((node) => html`<${Thought} key=${node.thought.branch} node=${node} onOpen=${onOpen} chosen=${chosen} />`)}
-		${shown.length < ordered.length ? html`<li class="thought-more"><button type="button" class="button small" onClick=${() => setAll(true)}>${
+		${shown.length < ordered.length ? html`<li class="thought-more"><button class="button small" onClick=${() => setAll(true)}>${
 			ordered.length - shown.length} dropped</button></li>` : null}</ul>`;
 }
 
@@ -50,7 +50,7 @@ function Thought({ node, onOpen, chosen }) {
 	return html`<li class=${`thought ${thought.kept ? "kept" : "dropped"} ${chosen && thought.key === chosen ? "chosen" : ""}`}>
 		<div class="thought-line">
 			<span class="thought-sign" aria-hidden="true">${thought.kept ? "●" : "○"}</span>
-			${thought.key && onOpen ? html`<button type="button" class="link-like" onClick=${() => onOpen(thought.key)}>${told}</button>` : told}
+			${thought.key && onOpen ? html`<${Link} run=${() => onOpen(thought.key)}>${told}<//>` : told}
 			${thought.value === null || thought.value === undefined ? null : html`<span class="thought-value num" title="its value">${rounded(thought.value)}</span>`}
 			<span class="hidden">${thought.kept ? "gone on with" : "dropped"}</span></div>
 		${children.length ? html`<${Level} nodes=${children} onOpen=${onOpen} chosen=${chosen} />` : null}</li>`;

@@ -32,7 +32,7 @@ function Messages({ turn, whole, run, api }) {
 	const [open, setOpen] = useState(false);
 	const again = turn.after ? turn.messages.filter(({ role }) => role === "assistant" || role === "tool").length : 0;
 	const shown = open || !again || at?.id.startsWith(`${turn.key}/m`);
-	return html`${again ? html`<button type="button" class="button small again" aria-expanded=${String(!!shown)} onClick=${() => setOpen(!open)}>${
+	return html`${again ? html`<button class="button small again" aria-expanded=${String(!!shown)} onClick=${() => setOpen(!open)}>${
 		shown ? "Hide what it had been told before" : `With ${plural(again, "message")} of the turn before`}</button>` : null}
 		${turn.messages.map((message, place) => (shown || (message.role !== "assistant" && message.role !== "tool")
 			? html`<${Message} key=${place} message=${message} id=${`${turn.key}/m${place}`} whole=${whole} run=${run} api=${api} />` : null))}`;

@@ -29,9 +29,9 @@ function Level({ folder, prefix, chosen, onChoose, depth, many }) {
 	const files = [...folder.files].sort((a, b) => a.name.localeCompare(b.name));
 	return html`<ul class="file-level">
 		${inner.map(([name, held]) => html`<${Folder} key=${`${name}/`} name=${name} folder=${held} prefix=${`${prefix}${name}/`} chosen=${chosen} onChoose=${onChoose} depth=${depth} many=${many} />`)}
-		${files.slice(0, shown).map((file) => html`<li key=${file.path}><button type="button" class=${`file ${file.path === chosen ? "chosen" : ""}`} aria-current=${file.path === chosen ? "true" : undefined} title=${file.told ?? file.path}
+		${files.slice(0, shown).map((file) => html`<li key=${file.path}><button class=${`file ${file.path === chosen ? "chosen" : ""}`} aria-current=${file.path === chosen ? "true" : undefined} title=${file.told ?? file.path}
 			onClick=${() => onChoose(file)}><span class="cut-line">${file.name}</span>${file.note ? html`<span class="quiet">${file.note}</span>` : null}${file.bytes === null ? null : html`<span class="quieter num">${bytes(file.bytes)}</span>`}</button></li>`)}
-		${files.length > shown ? html`<li><button type="button" class="button small" onClick=${() => setShown(shown + 2000)}>${files.length - shown} more</button></li>` : null}</ul>`;
+		${files.length > shown ? html`<li><button class="button small" onClick=${() => setShown(shown + 2000)}>${files.length - shown} more</button></li>` : null}</ul>`;
 }
 
 function squeezed(name, folder) {
@@ -43,6 +43,6 @@ function squeezed(name, folder) {
 function Folder({ name, folder, prefix, chosen, onChoose, depth, many }) {
 	const [open, setOpen] = useState(!many || depth < 1);
 	const shown = open || (chosen || "").startsWith(prefix);
-	return html`<li><button type="button" class="file folder" aria-expanded=${String(shown)} onClick=${() => setOpen(!shown)}><span class="part-arrow" aria-hidden="true">${shown ? "▾" : "▸"}</span><span class="cut-line">${name}/</span></button>
+	return html`<li><button class="file folder" aria-expanded=${String(shown)} onClick=${() => setOpen(!shown)}><span class="part-arrow" aria-hidden="true">${shown ? "▾" : "▸"}</span><span class="cut-line">${name}/</span></button>
 		${shown ? html`<${Level} folder=${folder} prefix=${prefix} chosen=${chosen} onChoose=${onChoose} depth=${depth + 1} many=${many} />` : null}</li>`;
 }

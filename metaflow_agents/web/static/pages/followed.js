@@ -1,6 +1,6 @@
 // Looking again when a run goes on.
 
-import { useEffect, useLatest, useRef } from "../parts.js";
+import { useEffect, useLatest, useLoad, useRef } from "../parts.js";
 
 /** Looks again when news came, or those that are `wanted`; at most every `every` milliseconds. */
 export function useFollowed(feed, look, every, wanted = () => true) {
@@ -14,5 +14,9 @@ export function useFollowed(feed, look, every, wanted = () => true) {
 	}, [feed]);
 }
 
-/** Whether steps went on, which may have made something. */
-export const made = ({ steps }) => Object.keys(steps || {}).length;
+/** What steps make: loaded, and again when steps went on. */
+export function useMade(feed, load, deps) {
+	const asked = useLoad(load, deps);
+	useFollowed(feed, asked.reload, 1000, ({ steps }) => Object.keys(steps || {}).length);
+	return asked;
+}

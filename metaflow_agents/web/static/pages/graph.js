@@ -63,7 +63,7 @@ export function Graph({ graph, states, selected, onSelect, label, children }) {
 					<path class=${`arrow ${kind}`} d="M0 0.5L8 4L0 7.5z" /></marker>`)}</defs>
 				<g>${graph.edges.map((edge, at) => {
 					const near = selected && (edge.from === selected || edge.to === selected);
-					return html`<path key=${at} class=${`edge ${edge.kind} ${edge.back ? "back" : ""} ${near ? "near" : ""} ${live(edge) ? "" : "pale"}`} d=${edge.d} marker-end=${`url(#arrow-${near ? "near" : edge.back ? "back" : ""})`} />`;
+					return html`<path key=${at} class=${`edge ${edge.kind} ${edge.back ? "back" : ""} ${edge.aside ? "aside" : ""} ${near ? "near" : ""} ${live(edge) ? "" : "pale"}`} d=${edge.d} marker-end=${`url(#arrow-${near ? "near" : edge.back ? "back" : ""})`} />`;
 				})}</g>
 				${graph.nodes.map((node) => html`
 					<${Node} key=${node.id} node=${node} state=${states?.get(node.id)} selected=${node.id === selected} entry=${node.id === entry} scale=${scale}

@@ -1,6 +1,6 @@
 // What all runs ask, with what is needed to decide; one answer, or the same one for many.
 
-import { announce, Button, html, Loading, plural, Problem, Tick, useEffect, useLoad, useRef, useRows, useState, useTitle } from "../parts.js";
+import { announce, Button, Complaint, html, Loading, plural, Problem, Tick, useEffect, useLoad, useRef, useRows, useState, useTitle } from "../parts.js";
 import { href } from "../router.js";
 import { Question, afterAnswer, idOf } from "./question.js";
 
@@ -72,5 +72,5 @@ function Many({ api, many, marked, open, setChosen, onDone }) {
 		<input type="text" aria-label="Reason for all" placeholder="Reason, passed on" value=${reason} onInput=${(event) => setReason(event.target.value)} />
 		<${Button} kind="primary" disabled=${!marked.length} run=${() => answer("yes")}>Allow ${marked.length || ""}<//>
 		<${Button} kind="danger" disabled=${!marked.length} run=${() => answer("no")}>Deny ${marked.length || ""}<//>
-		${error ? html`<p class="complaint" role="alert">${error.message}</p>` : null}</section>`;
+		<${Complaint} error=${error} /></section>`;
 }

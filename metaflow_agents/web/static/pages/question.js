@@ -1,6 +1,6 @@
 // One question of a run: what is asked, why, by whom, what was read from outside, and the ways to answer. For the inbox and the run.
 
-import { announce, Button, Choice, Entry, html, Tick, Time, useState } from "../parts.js";
+import { announce, Button, Choice, Complaint, Entry, html, Tick, Time, useState } from "../parts.js";
 import { href } from "../router.js";
 
 export const idOf = ({ run, number }) => `${run} ${number}`;
@@ -52,7 +52,7 @@ export function Question({ api, question, open, onDone, marked, onMark, here }) 
 			${untrusted ? html`<p class="outside"><strong>Read from outside:</strong> ${untrusted}</p>` : null}
 			${question.given ? html`<p class="quiet">Answered. The run takes it in as soon as it goes on.</p>` : html`
 				<${Form} question=${question} send=${send} />
-				${error ? html`<p class="complaint" role="alert">${error.message}</p>` : null}
+				<${Complaint} error=${error} />
 				<div class="spread"><${Tick} class="quiet" on=${resume} onTick=${setResume}>Resume the run if it has stopped to wait<//>
 					<${Folded} title="On the command line" lines=${question.ways} /></div>`}
 		</div></article>`;

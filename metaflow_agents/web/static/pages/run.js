@@ -73,7 +73,7 @@ export default function Run({ route, api, setLink }) {
 		<${Head} overview=${overview} api=${api} reload=${reload} selected=${selected} />
 		<div class="run-bar"><${Tabs} tabs=${tabs} active=${view} onSelect=${show} label="Views of the run" id="view" />
 			${selected ? html`<span class="selection"><span class="quieter">selected</span> <code class="cut-line" title=${selected}>${selected}
-				</code><button type="button" class="button bare small" aria-label="Select nothing" onClick=${() => select("")}>✕</button>
+				</code><button class="button bare small" aria-label="Select nothing" onClick=${() => select("")}>✕</button>
 				</span>` : null}
 			<${Button} kind="bare small" class="side-button" pressed=${side} run=${() => setSide(!side)}>
 				<span class="wide-text">Side panel</span><span class="only-narrow">Panel</span><//></div>

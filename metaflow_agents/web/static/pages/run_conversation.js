@@ -167,7 +167,7 @@ function FindBar({ find }) {
 function Outline({ turns, total, current, open }) {
 	if (turns.length < 3) return null;
 	return html`<nav class="outline" aria-label="Turns"><ol>${turns.map((turn, number) => html`
-		<li key=${turn.key}><button type="button" class=${`link-like ${current === turn.key || current.startsWith(`${turn.key}/`) ? "chosen" : ""}`} onClick=${() => open(turn.key)}>
+		<li key=${turn.key}><button class=${`link-like ${current === turn.key || current.startsWith(`${turn.key}/`) ? "chosen" : ""}`} onClick=${() => open(turn.key)}>
 			<span class="num quieter">${number + 1}</span> <span class="cut-line">${turn.error ? html`<span class="tl-failed">✕ </span>` : null}${gist(turn)}</span></button></li>`)}</ol>
 		${turns.length < total ? html`<p class="quieter">${total - turns.length} more</p>` : null}</nav>`;
 }

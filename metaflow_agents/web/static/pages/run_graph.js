@@ -1,6 +1,6 @@
 // The graph of a run: its steps as planned, in the colours of what happened; a slider over time replays it.
 
-import { Button, Count, Duration, duration, html, hue, Money, plural, State, useEffect, useLatest, useMemo, useRef, useShortcuts, useState } from "../parts.js";
+import { Button, Complaint, Count, Duration, duration, html, hue, Link, Money, plural, State, useEffect, useLatest, useMemo, useRef, useShortcuts, useState } from "../parts.js";
 import { altered, go, href, parseKey } from "../router.js";
 import { Graph } from "./graph.js";
 
@@ -66,30 +66,32 @@ function usePast(api, route, run, last) {
 function Slider({ past, last, overview, live }) {
 	const value = past.seq ?? last;
 	const { seconds } = past.at || overview;
-	const step = (by) => { past.stop(); past.set(value + by); };
+	const to = (seq) => { past.stop(); past.set(seq); };
 	useShortcuts([
 		{ keys: "p", told: "play or pause the run", run: past.play },
-		{ keys: "[", told: "one event back", run: () => step(-1) },
-		{ keys: "]", told: "one event on", run: () => step(1) },
-		{ keys: "0", told: "to now", run: () => { past.stop(); past.set(null); } },
+		{ keys: "[", told: "one event back", run: () => to(value - 1) },
+		{ keys: "]", told: "one event on", run: () => to(value + 1) },
+		{ keys: "0", told: "to now", run: () => to(null) },
 	]);
 	return html`<div class="slider"><${Button} kind="small" label=${past.playing ? "Pause" : "Play the run"} run=${past.play}>
 		<span class="play-sign" aria-hidden="true">${past.playing ? "❚❚" : "▶"}</span><//>
 		<input type="range" min="1" max=${last} value=${value} aria-label="Event of the run" aria-valuetext=${`event ${value} of ${last}, after ${duration(seconds)}`}
-			onInput=${(event) => { past.stop(); past.set(Number(event.target.value)); }} />
+			onInput=${(event) => to(Number(event.target.value))} />
 		<span class="num slider-at">${past.seq === null ? (live ? "now, live" : "at its end") : `${value} of ${last} · ${duration(seconds)}`}
 			</span>
-		<${Button} kind="small" disabled=${past.seq === null} run=${() => { past.stop(); past.set(null); }}>${live ? "Live" : "End"}<//>
-		${past.error ? html`<span class="complaint" role="alert">${past.error.message}</span>` : null}</div>`;
+		<${Button} kind="small" disabled=${past.seq === null} run=${() => to(null)}>${live ? "Live" : "End"}<//>
+		<${Complaint} error=${past.error} /></div>`;
 }
 
 /** What a run left, where nothing goes on: its outputs. */
 function Ended({ overview, select }) {
 	const made = new Map(Object.values(overview.steps).flatMap(({ maker_of: versions }) => versions || []).map((version) => version.split("@")));
+	const show = (query) => select("", { view: "artifacts", query: { a: "", b: "", path: "", tab: "", ...query } });
 	const outputs = (overview.outputs || []).filter((name) => made.has(name));
 	return html`<p class="quiet">${overview.state === "running" ? "Nothing is under way." : `It ended after ${duration(overview.seconds)}.`} Choose a step to see what it did.</p>
 		${outputs.length ? html`<p class="outputs"><span class="quiet">Outputs:</span> ${outputs.map((name) => html`
-			<button key=${name} type="button" class="button small" onClick=${() => select("", { view: "artifacts", query: { a: "", b: "", path: "", tab: "", name, version: made.get(name) } })}>${name}</button> `)}</p>` : null}`;
+			<button key=${name} class="button small" onClick=${() => show({ name, version: made.get(name) })}>${name}</button> `)}
+			<button class="button small" onClick=${() => show({ tab: "changes" })}>What changed</button></p>` : null}`;
 }
 
 const RANK = { failed: 0, running: 1, waiting: 2 };
@@ -103,25 +105,23 @@ function Detail({ run, overview, steps, chosen, graph, select, past }) {
 		return html`<div class="graph-detail"><h2 class="hidden">${past ? "What was under way" : "What is under way"}</h2>
 			${active.length ? html`<ul class="active">${active.map((name) => html`
 			<li key=${name}><${State} state=${steps[name].state} quiet />
-				<button type="button" class="link-like" onClick=${() => select(name)}>${name}</button>
+				<${Link} run=${() => select(name)}>${name}<//>
 				<span class="quiet cut-line" title=${steps[name].told}>${steps[name].told}</span></li>`)}</ul>`
 			: html`<${Ended} overview=${overview} select=${select} />`}</div>`;
 	}
-	const key = chosen.round === null && step.fired ? `${chosen.step}@${step.fired}` : `${chosen.step}
-		${chosen.round === null ? "" : `@${chosen.round}`}`;
+	const round = chosen.round ?? step.fired;
+	const key = round ? `${chosen.step}@${round}` : chosen.step;
 	const { items } = step;
+	const [name, version] = (step.maker_of?.at(-1) || "").split("@");
+	const link = (view, query, label) => html`<a class="button small" href=${href("run", { run, view, ...query })}>${label}</a> `;
 	return html`<div class="graph-detail"><div class="spread"><h2>${chosen.step} <${State} state=${step.state} /></h2>
-			<span class="row"><a class="button small" href=${href("run", { run, view: "conversation", key })}>Conversation</a>
-				<a class="button small" href=${href("run", { run, view: "time", key: chosen.step })}>Time line</a>
-				${step.maker_of?.length ? html`
-					<a class="button small" href=${href("run", { run, view: "artifacts", key: chosen.step, name: step.maker_of.at(-1).split("@")[0], version: step.maker_of.at(-1).split("@")[1] })}>
-					${step.maker_of.at(-1)}</a>` : null}</span></div>
+			<span class="row">${link("conversation", { key }, "Conversation")}
+				${link("time", { key: chosen.step }, graph.nodes.some((node) => node.kind === "sop" && node.name === chosen.step) ? "Steps inside" : "Time line")}
+				${name ? link("artifacts", { key: chosen.step, name, version }, step.maker_of.at(-1)) : null}</span></div>
 		${step.told ? html`<p class="pre two-lines" title=${step.told}>${step.told}</p>` : null}
 		<p class="facts-line quiet"><span class="fact">${step.fired ? plural(step.fired, "firing") : "never fired"}</span>${items ? html`
 			<span class="fact">${items.done} of ${plural(items.of, "item")}${items.failed ? `, ${items.failed} failed` : ""}
 			${items.running ? `, ${items.running} running` : ""}</span>` : null}
-			${step.began !== null ? html`<span class="fact">from <${Duration} seconds=${step.began} />
-				${step.ended !== null ? html` to <${Duration} seconds=${step.ended} />` : ""}</span>` : null}
-			${step.calls ? html`<span class="fact"><${Count} value=${step.calls} /> calls</span><span class="fact">
-				<${Count} value=${step.tokens} /> tokens</span><span class="fact"><${Money} usd=${step.usd} /></span>` : null}</p></div>`;
+			${step.began !== null ? html`<span class="fact">from <${Duration} seconds=${step.began} />${step.ended !== null ? html` to <${Duration} seconds=${step.ended} />` : ""}</span>` : null}
+			${step.calls ? html`<span class="fact"><${Count} value=${step.calls} /> calls</span><span class="fact"><${Count} value=${step.tokens} /> tokens</span><span class="fact"><${Money} usd=${step.usd} /></span>` : null}</p></div>`;
 }

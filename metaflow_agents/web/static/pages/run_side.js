@@ -1,6 +1,6 @@
 // The panel at the side of a run: what it cost, what it asks, its log, its audit.
 
-import { Button, Choice, clock, Count, count, html, Loaded, Loading, Money, plural, Problem, Tabs, Tick, useEffect, useLoad, useRef, useState, VirtualList } from "../parts.js";
+import { Button, Choice, clock, Count, count, html, Link, Loaded, Loading, Money, plural, Problem, Tabs, Tick, useEffect, useLoad, useRef, useState, VirtualList } from "../parts.js";
 import { segments } from "./activation.js";
 import { useFollowed } from "./followed.js";
 import { Question, idOf } from "./question.js";
@@ -47,7 +47,7 @@ function Costs({ api, run, feed, selected, select }) {
 			<table class="mini costs"><caption class="hidden">Costs</caption>
 				<thead><tr>${[by.slice(0, -1), "calls", "tokens", "cost"].map((label, at) => html`<th key=${label} scope="col" class=${at ? "right" : ""}>${label}</th>`)}</tr></thead>
 				<tbody>${rows.map(([name, one]) => html`<tr key=${name} class=${by === "steps" && name === path ? "selected" : ""}>
-					<td title=${name}>${by === "steps" ? html`<button type="button" class="link-like cut-line" onClick=${() => pick(name)}>${name}</button>`
+					<td title=${name}>${by === "steps" ? html`<${Link} kind="cut-line" run=${() => pick(name)}>${name}<//>`
 						: html`<span class="cut-line">${name}</span>`}<span class="share" aria-hidden="true"><span style=${{ width: `${(100 * size(one)) / most}%` }}></span></span></td>
 					<td class="right"><${Count} value=${one.calls} /></td><td class="right"><${Count} value=${one.tokens} /></td>
 					<td class="right"><${Money} usd=${one.cost} estimated=${one.estimated} /></td></tr>`)}</tbody></table>
@@ -104,7 +104,7 @@ function Log({ api, run, feed, selected, select }) {
 
 const Row = ({ row, select }) => html`<div class=${`log-row ${row.kind}`}><span class="num quieter" title=${`event ${row.seq}`}>${clock(row.at)}</span>
 	<span class="log-text"><span class="log-head"><span class="log-kind">${row.kind}</span>
-			${row.key ? html` <button type="button" class="link-like mono" onClick=${() => select(row.key)}>${row.place}</button>` : html` <span class="quiet">${row.place}</span>`}</span>
+			${row.key ? html` <${Link} kind="mono" run=${() => select(row.key)}>${row.place}<//>` : html` <span class="quiet">${row.place}</span>`}</span>
 		<span class="cut-line" title=${row.text}>${row.text}</span></span></div>`;
 
 function Audit({ api, run, feed, select }) {
@@ -116,7 +116,7 @@ function Audit({ api, run, feed, select }) {
 			<div class="spread"><span><span class="log-kind">${record.verdict || record.kind}</span> ${record.role || record.by || ""}</span><span class="num quieter">${clock(record.at)}</span></div>
 			<p class="pre">${record.action || record.told}</p>
 			${record.rule ? html`<p class="told">by: ${record.rule}</p>` : null}${record.untrusted ? html`<p class="told">had read: ${record.untrusted}</p>` : null}
-			<button type="button" class="link-like mono quiet" onClick=${() => select(record.key)}>${record.key}</button></li>`)}</ol>
+			<${Link} kind="mono quiet" run=${() => select(record.key)}>${record.key}<//></li>`)}</ol>
 		${total > records.length ? html`<p class="told">The latest ${records.length} of ${count(total)}; <code>sop log ${run} --audit</code> has all.</p>` : null}</div>`;
 	return html`<${Followed} load=${() => api.audit(run)} feed=${feed} every=${3000} shown=${shown} />`;
 }

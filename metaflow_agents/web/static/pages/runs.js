@@ -93,10 +93,7 @@ export default function Runs({ api, workspace, setLink }) {
 			${sop}</a>` },
 		{ name: "began", label: "Began", sort: true, class: "wide", cell: ({ began }) => html`<${Time} at=${began} now=${now} />` },
 		{ name: "seconds", label: "Took", sort: true, num: true, class: "wide", cell: (row) => html`<${Duration} seconds=${took(row)} />` },
-		{ name: "activations", label: "Activations", sort: true, num: true, class: "wide wider", cell: (row) => html`
-			<${Count} value=${row.activations} />` },
-		{ name: "calls", label: "Calls", sort: true, num: true, class: "wide", cell: (row) => html`<${Count} value=${row.calls} />` },
-		{ name: "tokens", label: "Tokens", sort: true, num: true, class: "wide", cell: (row) => html`<${Count} value=${row.tokens} />` },
+		...["Activations", "Calls", "Tokens"].map((label, at) => ({ name: label.toLowerCase(), label, sort: true, num: true, class: at ? "wide" : "wide wider", cell: (row) => html`<${Count} value=${row[label.toLowerCase()]} />` })),
 		{ name: "usd", label: "Cost", sort: true, num: true, class: "wide", cell: (row) => html`
 			<${Money} usd=${row.usd} estimated=${row.estimated} />` },
 	];

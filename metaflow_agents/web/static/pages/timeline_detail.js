@@ -1,6 +1,6 @@
 // What is chosen in the time line, in words: the activation, and all that it did in order. It says what the bars show.
 
-import { Button, Count, Duration, html, Money, State, useState } from "../parts.js";
+import { Button, Count, Duration, html, Link, Money, State, useState } from "../parts.js";
 import { words } from "./activation.js";
 import { moment } from "./timeline_scale.js";
 
@@ -27,7 +27,7 @@ export function Detail({ row, now, live, onZoom, onOpen }) {
 			<tbody>${bars.map((bar, number) => html`<tr key=${number} class=${bar.state === "failed" ? "failed" : ""}>
 				<td class="num quieter">${moment(bar.began, step)}</td>
 				<td><span class=${`tl-swatch k-${bar.kind} ${bar.state === "failed" ? "failed" : ""}`} aria-hidden="true"></span>${bar.kind}</td>
-				<td class="tl-told"><button type="button" class="link-like" onClick=${() => onOpen(bar.key || row.key)}>${bar.told || bar.key}</button></td>
+				<td class="tl-told"><${Link} run=${() => onOpen(bar.key || row.key)}>${bar.told || bar.key}<//></td>
 				<td class="num right">${bar.state === "failed" ? html`<span class="tl-failed">failed</span> ` : null}<${Duration} seconds=${(bar.ended ?? now) - bar.began} /></td></tr>`)}</tbody>
 		</table></div>` : null}
 		${bars.length < row.bars.length ? html`<${Button} kind="small" run=${() => setAll(true)}>Show all ${row.bars.length}<//>` : null}

@@ -26,9 +26,15 @@ export function Button({ run, kind = "", label, title, disabled, children, type 
 		}
 	};
 	return html`<button type=${type} class=${`button ${kind} ${extra}`} aria-label=${label} title=${title} aria-busy=${busy ? "true" : undefined}
-		aria-pressed=${pressed === undefined ? undefined : String(pressed)} disabled=${disabled || busy} onClick=${press}>${children}
+		aria-pressed=${pressed?.toString()} disabled=${disabled || busy} onClick=${press}>${children}
 			</button>`;
 }
+
+/** A button in a text. */
+export const Link = ({ run, kind = "", disabled, children }) => html`<button type="button" class=${`link-like ${kind}`} disabled=${disabled} onClick=${run}>${children}</button>`;
+
+/** What went wrong, once something did. */
+export const Complaint = ({ error }) => error && html`<p class="complaint" role="alert">${error.message}</p>`;
 
 /** Tabs: [{name, label, count}]. Arrows move between them; the panel is whoever uses them, with `id=${name}-panel`. */
 export function Tabs({ tabs, active, onSelect, label, id = "tabs" }) {
@@ -83,7 +89,7 @@ export function Confirm({ title, children, act, danger, run, onClose }) {
 		}
 	};
 	return html`<${Dialog} title=${title} onClose=${onClose}>
-		<div class="stack">${children}${error ? html`<p class="complaint" role="alert">${error.message}</p>` : null}</div>
+		<div class="stack">${children}<${Complaint} error=${error} /></div>
 		<footer><${Button} run=${onClose}>Cancel<//><${Button} kind=${danger ? "danger" : "primary"} run=${go}>${act}<//></footer>
 	<//>`;
 }

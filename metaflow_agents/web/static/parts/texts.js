@@ -2,7 +2,7 @@
 
 import { h, html, useState } from "../vendor/preact-htm.js";
 import { announce } from "../hooks.js";
-import { Button } from "./controls.js";
+import { Button, Complaint } from "./controls.js";
 import { count } from "./figures.js";
 
 const TAGS = new Set(["p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong", "s", "hr",
@@ -75,7 +75,7 @@ export function Text({ text, run, api, kind = "mono", paint }) {
 	return html`<div class=${`text ${kind}`}><div class="pre">${paint ? paint(shown) : shown}</div>
 		${given.cut && whole === null ? html`<div class="cut"><span class="quiet">${count(given.text.length)} of ${count(given.cut)} characters</span>
 			${given.digest && api ? html`<${Button} kind="small" run=${more}>Show all<//>` : null}</div>` : null}
-		${error ? html`<p class="complaint" role="alert">${error.message}</p>` : null}</div>`;
+		<${Complaint} error=${error} /></div>`;
 }
 
 /** Copies a text, or what a function gives. */
