@@ -139,6 +139,8 @@ class Conversations:
         embeds = EMBED in call.key
         messages = [] if embeds else [self._message(number, message, call.asked["request"], row)
                                       for number, message in list(enumerate(request["messages"]))[same:]]
+        if after is None and not embeds and (beside := _beside(request, call.asked["request"])):
+            messages.append({"role": "beside", "parts": beside})
         bar = call.bar
         return {
             "key": call.key, "seq": call.seq, "branch": branch_of(rest), "try": call.asked.get("try", 0),
@@ -270,6 +272,12 @@ def _leading(calls: Sequence[_Call], offset: int) -> Iterable[_Call]:
     branch = branch_of(innermost(calls[offset].key)[1])
     same = [call for call in calls[:offset] if branch_of(innermost(call.key)[1]) == branch]
     return [calls[0], *same[-1:]]
+
+
+def _beside(request: Mapping[str, Any], digest: str) -> list[dict[str, Any]]:
+    """What is sent beside the messages: the schema of the answer, and the tools."""
+    sent = [(word, text_of(request[word])) for word in ("schema", "tools") if request.get(word)]
+    return [_part(word, "", text(written, digest, word), written) for word, written in sent]
 
 
 def _part(kind: str, name: str, told: Text, written: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-// Paths as a tree of folders, in which a folder that holds nothing but one other folder stands in one line with it.
+// Paths as a tree of folders; a folder that holds one other alone stands in one line with it.
 
 import { bytes, html, useState } from "../parts.js";
 

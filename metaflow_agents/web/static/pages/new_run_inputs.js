@@ -1,4 +1,4 @@
-// One input of a SOP as a control: text, choices, numbers, lists, files and folders by path or upload, JSON with its schema.
+// One input of a SOP as a control.
 
 import { bytes, Field, html, plural, Tick, useState } from "../parts.js";
 
