@@ -70,7 +70,6 @@ def test_the_company_comes_to_its_recorded_end(company: tuple[RunResult, Path]) 
     assert verdict(company[0]) == "fine"
 
 
-@pytest.mark.one_in(8, always=False)
 def test_the_software_company_comes_to_its_recorded_end_and_runs_nothing_again(tmp_path: Path) -> None:
     """What its commands and tools gave stands for them: it ends in seconds, without an index of packages. What it made is tested
     here, by itself.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from metaflow_agents.schema.model import Value
 from metaflow_agents.schema.scalars import Seconds, Texts
@@ -24,6 +24,12 @@ class PolicySpec(Value):
     deny: Texts = Field((), description="rules whose actions never happen")
     screen: Texts = Field((), description="of the SOP: names of screens that packages add, and YAML files of names (`own.yaml`); "
                                           "what one of them finds in a text ends the run")
+
+    @model_serializer(mode="wrap")
+    def _without_screens(self, dumped: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Results of before there were screens stand under a fingerprint of the policy: it stays what it was."""
+        told: dict[str, Any] = dumped(self)
+        return told if told.get("screen") else {name: value for name, value in told.items() if name != "screen"}
 
 
 def is_file(screen: str) -> bool:
