@@ -18,7 +18,7 @@ from metaflow_agents.kits.planning import solving
 
 FOLDER = Path(__file__).parent.parent / "examples" / "classics"
 SOPS = sorted(FOLDER.glob("*.yaml"))
-LONGEST = 60                        # lines
+LONGEST = 120                       # lines
 
 
 def loaded(sop: Path) -> dict[str, Any]:

@@ -31,6 +31,7 @@ tools: {count: {python: "counting:count"}}
 artifacts: {letter: {}}
 steps: {write: {role: writer, makes: letter, strategy: {react: {max_steps: 3}}}}
 """
+ENDED = ACTED.replace("letter: {}", "letter: {files: 'letters/**'}")
 TRIED = """
 sop: walk
 roles: {writer: {profile: You write.}, judge: {profile: You judge.}, other: {profile: You judge too.}}

@@ -101,13 +101,20 @@ def baker(request: ModelRequest) -> Any:
 
 
 def agent(request: ModelRequest) -> Any:
-    """`autogpt`: sees to its goals one after the other, a file each, and reads each back before it goes on."""
-    goals = re.findall(r"(?m)^ *\d+\. (.*)", said(request))
-    files = {"work/menu.txt": "soup\n", "work/shopping.txt": "leeks\n"}
-    acts = [act for path, text in list(files.items())[:len(goals)]
-            for act in (call("write", "thought, reasoning, plan, criticism", path=path, text=text), call("read", path=path))]
+    """`autogpt`: sees to its goals one after the other, a file each, and reads each back before it goes on. Who judges a goal
+    looks for a file that is about it.
+    """
+    files = {"menu": "soup\n", "shop": "leeks\n"}
+    if request.step == "judge":
+        goal, made = re.search(r"One goal was: (.*)", said(request))[1], said(request).partition("were made:")[2]  # type: ignore[index]
+        shows = [name for name in files if name in goal and f"{name}.txt" in made]
+        return {"evidence": ", ".join(shows) or "no file is about it", "reached": bool(shows)}
+    goals = re.findall(r"(?m)^ *\d+\. (.*)", said(request).partition("Your goals:")[2].partition("\nThe user's files")[0])
+    acts = [act for name, text in list(files.items())[:len(goals)]
+            for act in (call("write", "thought, reasoning, plan, criticism", path=f"work/{name}.txt", text=text),
+                        call("read", path=f"work/{name}.txt"))]
     done = len(results(request))
-    return acts[done] if done < len(acts) else call("finish", answer="All goals are reached.")
+    return acts[done] if done < len(acts) else call("finish", answer=f"All goals are reached: {'; '.join(goals)}.")
 
 
 def controller(request: ModelRequest) -> Any:

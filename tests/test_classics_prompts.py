@@ -1,0 +1,104 @@
+"""What the prompts of the classic SOPs hold: enough to do the work, and nothing that misleads whoever reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metaflow_agents import check, run
+from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
+
+CLASSICS = Path(__file__).parent.parent / "examples" / "classics"
+LARGE = "The lamp was lit.\n" * 10_000
+
+
+class Asked:
+    """A model that answers by a function, and keeps what it was asked by key."""
+
+    def __init__(self, answer: Callable[[ModelRequest], Any]) -> None:
+        self.answer, self.requests = answer, dict[str, ModelRequest]()
+
+    async def __call__(self, request: ModelRequest) -> Any:
+        self.requests[request.key] = request
+        return self.answer(request)
+
+    def said(self, key: str) -> str:
+        """All that one call was told."""
+        return told(self.requests[key])
+
+
+def told(request: ModelRequest) -> str:
+    return "\n".join(str(message["content"]) for message in request.messages)
+
+
+def results(request: ModelRequest) -> list[str]:
+    return [str(message["content"]) for message in request.messages if message["role"] == "tool"]
+
+
+def act(name: str, thought: str = "", **arguments: Any) -> Reply:
+    return Reply(thought, calls=(ToolCall("", name, arguments),))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    there = tmp_path / "mine"
+    there.mkdir()
+    (there / "log.txt").write_text(LARGE)
+    (there / "people.txt").write_text("Ada was born in Bath.\n")
+    return there
+
+
+async def test_react_is_told_names_and_sizes_of_a_folder_too_large_for_a_prompt(folder: Path) -> None:
+    def reader(request: ModelRequest) -> Any:
+        acts = [act("read", path="mine/people.txt"), act("search", expression="Ada", pattern="mine/**"),
+                act("read", path="people.txt")]
+        done = results(request)
+        return acts[len(done)] if len(done) < 3 else act("finish", answer='{"answer": "Bath", "because": ["people.txt"]}')
+
+    model = Asked(reader)
+    result = await run(CLASSICS / "react.yaml", question="Where was Ada born?", notes=folder, model=model, workspace=None)
+    assert result.ok and result["answer"]["answer"] == "Bath"
+    first = model.said("find@1~0/step.1")
+    assert "- log.txt (180,000 bytes)" in first and "- people.txt (22 bytes)" in first
+    assert "The lamp was lit" not in first and len(first) < 4000
+    wrong, nothing, there = results(model.requests["find@1~0/step.4"])
+    assert "there is no file `mine/people.txt`: `people.txt` is; paths begin inside of the folder that was given" in wrong
+    assert "paths begin inside of the folder" in nothing and there == "Ada was born in Bath.\n"
+
+
+def autogpt(last_word: str) -> Callable[[ModelRequest], Any]:
+    """Writes one file and ends with these words; its judge believes what it finds in the prompt: a file about the goal."""
+    def agent(request: ModelRequest) -> Any:
+        if request.step == "judge":
+            goal = re.search(r"One goal was: find (\w+)", told(request))[1]                              # type: ignore[index]
+            return {"evidence": "looked", "reached": f"- work/{goal}.txt" in told(request)}
+        return act("finish", answer=last_word) if results(request) else act("write", path="work/Ada.txt", text="Bath\n")
+    return agent
+
+
+async def test_autogpt_sees_the_folder_and_success_is_that_each_goal_is_reached(folder: Path) -> None:
+    model = Asked(autogpt("Ada: done. Bob: nobody knows him."))
+    goals = ["find Ada", "find Bob"]
+    result = await run(CLASSICS / "autogpt.yaml", inputs={"name": "Finder", "goals": goals, "folder": folder}, model=model,
+                       workspace=None)
+    first = model.requests["pursue@1~0/step.1"]
+    assert "- log.txt (180,000 bytes)" in told(first) and "The lamp was lit" not in told(first) and len(told(first)) < 4000
+    assert {"list", "search", "read", "write"} <= {tool["name"] for tool in first.tools}
+    assert "your last word to people" in told(first) and "in a few words" not in told(first)
+    assert result["work"]["work/last_word.md"] == "Ada: done. Bob: nobody knows him.\n"
+    asked = next(said for key, said in ((key, model.said(key)) for key in model.requests) if "One goal was: find Bob" in said)
+    assert "nobody knows him" in asked and "- work/Ada.txt" in asked and "find Ada" not in asked
+    assert result.outcome == "failure"
+    assert {goal: one["reached"] for goal, one in result["reached"].items()} == {"find Ada": True, "find Bob": False}
+
+
+def test_a_last_word_is_a_file_that_the_step_makes(tmp_path: Path) -> None:
+    whole = (CLASSICS / "autogpt.yaml").read_text()
+    (tmp_path / "desk.py").write_text((CLASSICS / "desk.py").read_text())
+    (tmp_path / "autogpt.yaml").write_text(whole.replace("last_word: work/last_word.md", "last_word: last_word.md"))
+    (problem,) = [one for one in check(tmp_path / "autogpt.yaml").problems if one.code == "strategy-parameter"]
+    assert problem.message == "the step makes files that match `work/**`, and `last_word.md` is none of them"
