@@ -11,6 +11,7 @@ import pytest
 
 from metaflow_agents import check, run
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
+from metaflow_agents.questions.question import Answer
 
 CLASSICS = Path(__file__).parent.parent / "examples" / "classics"
 LARGE = "The lamp was lit.\n" * 10_000
@@ -102,3 +103,55 @@ def test_a_last_word_is_a_file_that_the_step_makes(tmp_path: Path) -> None:
     (tmp_path / "autogpt.yaml").write_text(whole.replace("last_word: work/last_word.md", "last_word: last_word.md"))
     (problem,) = [one for one in check(tmp_path / "autogpt.yaml").problems if one.code == "strategy-parameter"]
     assert problem.message == "the step makes files that match `work/**`, and `last_word.md` is none of them"
+
+
+async def test_who_looks_at_a_run_sees_what_is_under_way(folder: Path) -> None:
+    """After 25 calls: thoughts, actions with what they gave, and the files, none of which is an artifact yet."""
+    def agent(request: ModelRequest) -> Any:
+        number = len(results(request))
+        if request.step == "judge":
+            return {"evidence": "", "reached": True}
+        if request.step == "progress":
+            return {"action": "continue", "why": "on course"}
+        if number == 28:
+            return act("finish", answer="done")
+        return act("write", f"thought {number}: next", path=f"work/{number}.txt", text=str(number)) if number % 2 \
+            else act("search", f"thought {number}: look", expression=f"Ada|{number}", pattern="people.txt")
+
+    model = Asked(agent)
+    result = await run(CLASSICS / "autogpt.yaml", inputs={"name": "Finder", "goals": ["find Ada"], "folder": folder}, model=model,
+                       workspace=None)
+    assert result.ok, result.reason
+    said = model.said("progress@1~0/verdict")
+    assert "The goals of the run are reached" in said and '["find Ada"]' in said and "model calls of 120" in said
+    assert "17 earlier messages are left out" in said and "thought 23: next" in said and "thought 2: look" not in said
+    assert re.search(r'`write` with \{"path": ?"work/23.txt".*\} gave:\n\n<result>\n`work/23.txt` is written: 1 line', said)
+    assert "Ada was born in Bath." in said and "- work/1.txt (1 bytes)" in said and "- work/23.txt (2 bytes)" in said
+    assert "- log.txt (180,000 bytes)" in said and "The lamp was lit" not in said and len(said) < 12_000
+
+
+async def test_who_is_stuck_or_asked_about_it_sees_what_was_done(folder: Path) -> None:
+    asked: list[str] = []
+
+    async def person(question: Any, number: int) -> Answer:
+        asked.append(question.text)
+        return Answer(text="give up")
+
+    def agent(request: ModelRequest) -> Any:
+        if request.step == "judge":
+            return {"evidence": "", "reached": False}
+        if "/reflect" in request.key:
+            return "I look elsewhere."
+        if "give up" in told(request):
+            return act("finish", answer="nothing")
+        return act("read", "Let me look into the secret file.", path="secret.txt")
+
+    model = Asked(agent)
+    result = await run(CLASSICS / "autogpt.yaml", inputs={"name": "Finder", "goals": ["find Ada"], "folder": folder}, model=model,
+                       workspace=None, asker=person)
+    assert result.outcome == "failure"
+    (key,) = [key for key in model.requests if "/reflect" in key]
+    for said in (model.said(key), *asked):
+        assert "Let me look into the secret file." in said and "there is no file `secret.txt`" in said
+        assert '`read` with {"path":"secret.txt"}' in said.replace('": "', '":"') and "model calls of 120" in said
+    assert len(asked) == 1 and "1. find Ada" in asked[0]

@@ -84,7 +84,7 @@ class Material:
         told, how = {"name": name, "key": activation.item.key}, step.show.get(name, "whole")
         if how in ("none", "whole"):
             return told if how == "none" else {**told, "value": value}
-        names = _names(value) if how == "names" else None
+        names = named(value) if how == "names" else None
         shown, absent = (value if names is None else names, []) if isinstance(how, str) else self._part(name, how, activation)
         return {**told, "value": shown, "absent": absent,
                 "shown": how if isinstance(how, str) else ", ".join(_entries(how, activation, pattern=False))}
@@ -144,7 +144,7 @@ class Material:
         if isinstance(how, tuple):
             shown = ", ".join(_entries(how, activation, pattern=False))
         elif how == "names" and value is not MISSING:
-            value, shown = (names, "names") if (names := _names(value)) is not None else (value, "")
+            value, shown = (names, "names") if (names := named(value)) is not None else (value, "")
         elif how == "rendered" and value is not MISSING:
             value, kind = self._by_template(name, value), "text"
         texts = isinstance(value, CollectionView) and bool(value) and all(isinstance(one, str) for one in value.values())
@@ -205,7 +205,7 @@ def _entries(written: Sequence[str], activation: Activation, *, pattern: bool) -
     return [(render_pattern if pattern else render)(one, activation.scope) for one in written]
 
 
-def _names(value: Any) -> list[str] | None:
+def named(value: Any) -> list[str] | None:
     """What a value consists of, in names; None for what has no parts, such as a text."""
     if isinstance(value, FilesView):
         return [f"{path} ({len(data):,} bytes)" for path, data in value.as_bytes().items()]
