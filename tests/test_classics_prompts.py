@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from metaflow_agents import check, run
+from metaflow_agents.memory.wording import observed, worded
 from metaflow_agents.models.port import ModelRequest, Reply, ToolCall
+from metaflow_agents.prompts import from_package
 from metaflow_agents.questions.question import Answer
 
 CLASSICS = Path(__file__).parent.parent / "examples" / "classics"
@@ -155,3 +157,41 @@ async def test_who_is_stuck_or_asked_about_it_sees_what_was_done(folder: Path) -
         assert "Let me look into the secret file." in said and "there is no file `secret.txt`" in said
         assert '`read` with {"path":"secret.txt"}' in said.replace('": "', '":"') and "model calls of 120" in said
     assert len(asked) == 1 and "1. find Ada" in asked[0]
+
+
+async def test_characters_know_today_alone_remember_observations_and_hear_who_speaks(tmp_path: Path) -> None:
+    """Three over three days: nobody reads what is to come, what another one did, or what a prompt says around a day."""
+    people = [{"name": name, "about": f"{name} is a {trade}.", "days": [f"{name} sees {thing} {day}." for day in (1, 2, 3)]}
+              for name, trade, thing in (("Ada", "baker", "flour"), ("Ben", "smith", "iron"), ("Cleo", "judge", "paper"))]
+
+    def villager(request: ModelRequest) -> Any:
+        if request.key.endswith("/importance"):
+            return {"importance": 3}
+        if "/questions" in request.key:
+            return {"questions": ["Who?", "What?", "Why?"]}
+        if "/insights" in request.key:
+            return {"insights": [{"insight": "One is at peace", "because": [1], "importance": 5}]}
+        name, day = re.search(r"You are (\w+)", told(request))[1], request.key.partition("@")[2][0]      # type: ignore[index]
+        return "bread" if request.step == "ask" else {"did": f"{name} kept secret {day}", "said": f"words {day} of {name}"}
+
+    model = Asked(villager)
+    result = await run(CLASSICS / "generative_agents.yaml", people=people, model=model, workspace=tmp_path, name="town")
+    assert result.ok and [*result["insights"]] == ["Ada", "Ben", "Cleo"]
+    first, third = model.said("live@1[Ada]~0/turn.0"), model.said("live@3[Ada]~0/turn.0")
+    assert "You are Ada. Ada is a baker." in first and "Day 1: Ada sees flour 1." in first and "flour 2" not in first
+    assert "Day 3: Ada sees flour 3." in third and "Ben told you. On day 2: words 2 of Ben" in third
+    assert "Ada told you" not in third
+    assert not re.search(r"(Ben|Cleo) kept secret|iron|paper", first + third)
+    asked = model.said("ask@1[Ada]~0/turn.0")
+    memories = re.findall(r"<memory [^>]*>\n(.*?)\n</memory>", asked, re.DOTALL)
+    assert any(one.startswith("Day 1: Ada sees flour 1.\n\nAnswered:\n{\"did\":") for one in memories)
+    assert sum("Ben told you. On day 1: words 1 of Ben" in one for one in memories) == 1
+    boilerplate = re.compile(r"# Your|You work on this one|Answer with|JSON Schema|You are Ada")
+    rated = [model.said(key).partition("<memory>")[2].partition("</memory>")[0] for key in model.requests if key.endswith("/importance")]
+    assert len(memories) >= 3 and [one for one in (*memories, *rated) if boilerplate.search(one)] == []
+
+
+def test_what_is_remembered_is_what_happened_and_not_what_a_prompt_says_around_it() -> None:
+    asked = from_package("activation", {"item": {"name": "letter", "key": "a. b", "value": "Where?"}, "task": "Answer it."})
+    assert worded(asked, "Here.\n") == "<item name=\"letter\">\nWhere?\n</item>\n\nAnswer it.\n\nAnswered:\nHere."
+    assert observed(from_package("activation", {"item": None, "task": "# My task\n\nGo on."})) == "# My task\n\nGo on."

@@ -197,15 +197,15 @@ def villager(request: ModelRequest) -> Any:
         hours = re.search(r"for (\d+) hours", told)
         return {"importance": int(hours[1]) if hours else 1}
     if request.key.endswith("/reflect/questions"):
-        name = re.findall(r"You are (\w+)", told)[-1]
+        name = re.findall(r"You are (\w+)", str(request.messages[0]["content"]))[-1]
         return {"questions": [f"What does {name} care about?", f"What did {name} do?", f"Whom does {name} know?"]}
     if "/reflect/insights." in request.key:
         memories = re.findall(r"<memory number=\"\d+\">\n(.*?)\n</memory>", told, re.DOTALL)
-        days = [memory for memory in memories if "cares about" not in memory]
-        places = {topic: [place for place, day in enumerate(days, 1) if topic in day] for topic in topics}
+        places = {topic: [place for place, memory in enumerate(memories, 1) if memory.startswith("Day") and topic in memory]
+                  for topic in topics}
         most = max(topics, key=lambda topic: len(places[topic]))
         return {"insights": [{"insight": f"One cares about {most} most", "because": places[most] or [1], "importance": 9}]}
     if request.step == "ask":
         seen = re.search(r"cares about (\w+)", said(request))
         return seen[1] if seen else "nothing"
-    return re.findall(r"You (?:read on|ate|wrote on|planned|bought)[^.]*\.", told)[-1]
+    return {"did": re.findall(r"You (?:read on|ate|wrote on|planned|bought)[^.]*\.", told)[-1], "said": "Good morning."}
