@@ -187,7 +187,8 @@ async def test_characters_know_today_alone_remember_observations_and_hear_who_sp
     assert any(one.startswith("Day 1: Ada sees flour 1.\n\nAnswered:\n{\"did\":") for one in memories)
     assert sum("Ben told you. On day 1: words 1 of Ben" in one for one in memories) == 1
     boilerplate = re.compile(r"# Your|You work on this one|Answer with|JSON Schema|You are Ada")
-    rated = [model.said(key).partition("<memory>")[2].partition("</memory>")[0] for key in model.requests if key.endswith("/importance")]
+    rated = [model.said(key).partition("<memory>")[2].partition("</memory>")[0] for key in model.requests
+             if key.endswith("/importance")]
     assert len(memories) >= 3 and [one for one in (*memories, *rated) if boilerplate.search(one)] == []
 
 
@@ -195,3 +196,42 @@ def test_what_is_remembered_is_what_happened_and_not_what_a_prompt_says_around_i
     asked = from_package("activation", {"item": {"name": "letter", "key": "a. b", "value": "Where?"}, "task": "Answer it."})
     assert worded(asked, "Here.\n") == "<item name=\"letter\">\nWhere?\n</item>\n\nAnswer it.\n\nAnswered:\nHere."
     assert observed(from_package("activation", {"item": None, "task": "# My task\n\nGo on."})) == "# My task\n\nGo on."
+
+
+TIMER = """=== file: main.py ===
+import sys, time
+seconds = int(sys.argv[2]) if sys.argv[1:2] == ["--seconds"] else 600
+for left in range(seconds):
+    print("x" * 9000, left)
+    time.sleep(FACTOR)
+BROKEN
+print("done", *sys.argv[1:])
+=== end ===
+"""
+
+
+@pytest.mark.parametrize("smoke", [["--seconds", "1"], []])
+async def test_a_check_is_stated_and_a_program_that_runs_for_minutes_is_tried_by_what_its_author_names(
+        smoke: list[str], tmp_path: Path) -> None:
+    """A timer of ten minutes passes by its smoke arguments; without any it is told of its limit and of how it ended."""
+    limited = (CLASSICS / "gpt_engineer.yaml").read_text().partition("\ntests:")[0].replace("time: 20s", "time: 1s")
+    (tmp_path / "limited.yaml").write_text(limited.replace("sop: gpt_engineer", "sop: limited"))
+
+    def engineer(request: ModelRequest) -> Any:
+        if request.step == "clarify":
+            return {"name": "timer", "features": [], "assumed": [], "smoke": smoke}
+        mended = "/check." in request.key
+        pause, broken = "0.01" if smoke else "0" if mended else "1", "" if mended else "print(lost)"
+        return TIMER.replace("FACTOR", pause).replace("BROKEN", broken)
+
+    model = Asked(engineer)
+    result = await run(CLASSICS / "gpt_engineer.yaml" if smoke else tmp_path / "limited.yaml", wish="a timer", model=model,
+                       workspace=None, sandbox="none")
+    first, again = model.said("write@1~0/turn.0"), model.said("write@1~0/check.1")
+    assert "runs this on its files: " + " ".join(["python main.py", *smoke]) + "\n" in first
+    assert f"within {20 if smoke else 1} seconds" in first and "without a terminal" in first and "3 times at most" in first
+    if smoke:
+        assert result.ok and "exit code 1\n" in again and "NameError: name 'lost'" in again
+        assert "characters left out …]" in again and len(again.partition("check still fails")[0]) < 16_000
+    else:
+        assert result.ok and "it did not end by itself: it was ended after 1 seconds, the longest that it may take" in again

@@ -118,6 +118,7 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
     "more": lambda text: {"tail": text},
     "repair": lambda text: {"faults": [text, text], "left": 2, "stands": [text], "edits_told": False, "whole": False},
     "stuck": lambda text: {"part": "ask", "told": text, "said": text or "a", "did": ""},
+    "check": lambda text: {"command": text, "seconds": "20", "repairs": 2},
     "doings": lambda text: {
         "earlier": 1,
         "turns": [{"said": text or "a", "actions": [{"tool": "read", "arguments": text, "gave": text}]}],

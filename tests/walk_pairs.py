@@ -276,6 +276,8 @@ STEP_KEYS = [
     Pair("steps.write.budget.calls", 2, NOTES),
     Pair("steps.write.budget.time", 0.05, NOTES, model=slow),
     Pair("steps.write.check", {"run": "false"}, LETTER, also=IN_A_FILE),
+    Pair("steps.write.check.told", False, LETTER, also={**IN_A_FILE, "steps.write.check": {"run": "true"}}),
+    Pair("steps.write.check.time", "7s", LETTER, also={**IN_A_FILE, "steps.write.check": {"run": "true"}}),
     Pair("steps.write.check.run", "false", LETTER, "check", also=IN_A_FILE),
     Pair("steps.write.check.run", "false", LETTER, instead="true", also=IN_A_FILE),
     Pair("steps.write.check.run", ["test", "-n", ""], LETTER, instead=["test", "-n", "it is"], form="list", also=IN_A_FILE),

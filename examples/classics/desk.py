@@ -148,7 +148,7 @@ def engineer(request: ModelRequest) -> Any:
     if request.step == "clarify":
         if not results(request):
             return call("ask_person", question="How many digits?", assumption="five")
-        return {"name": "pi", "features": ["prints pi"], "assumed": results(request)}
+        return {"name": "pi", "features": ["prints pi"], "assumed": results(request), "smoke": []}
     head = "import math\n\n" if "NameError: name 'math'" in said(request) else ""
     return f"=== file: main.py ===\n{head}print(round(math.pi, 5))\n=== end ===\n"
 

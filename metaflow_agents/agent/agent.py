@@ -131,7 +131,8 @@ class RoleAgent:
         thinks = strategies.make(strategy, parameters or {})
         delegate, consult = partial(self._delegate, activation), self._consulting.of(activation, self.model_of)
         acting = await self._equipment.acting(activation, name, delegate, consult, joined(activation.untrusted, heard))
-        prompting = Prompting(strategy, asked, briefing.form, thinks.given.prompts, thinks.given.TEXTS, briefing.of,
+        form = partial(self._form, briefing, activation)
+        prompting = Prompting(strategy, asked, form, thinks.given.prompts, thinks.given.TEXTS, briefing.of,
                               self._equip(activation, name, delegate, consult))
         with labelled(lambda: acting.untrusted):
             async with acting, AsyncExitStack() as opened:
@@ -149,6 +150,10 @@ class RoleAgent:
                 kept = await self._remembering.kept(activation, name, asked, said, label, self._apart(briefing, thinking),
                                                      summaries, thinking.lessons)
         return self._with_memory(work, kept, acting)
+
+    def _form(self, briefing: Briefing, activation: Activation, acting: Acting) -> str:
+        """What a role is told of the form of its answer, and of the command that this has to pass."""
+        return briefing.form(acting) + self._commands.stated(activation)
 
     def _noted(self, activation: Activation, asked: str) -> Noted:
         """Journals that a role is stuck; where somebody is to think about it, with what was done up to then."""
