@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import runpy
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -235,3 +236,74 @@ async def test_a_check_is_stated_and_a_program_that_runs_for_minutes_is_tried_by
         assert "characters left out …]" in again and len(again.partition("check still fails")[0]) < 16_000
     else:
         assert result.ok and "it did not end by itself: it was ended after 1 seconds, the longest that it may take" in again
+
+
+def left(thought: str) -> str:
+    return thought.partition("left: ")[2].rstrip(")")
+
+
+def game(first: Mapping[str, str], then: Sequence[str]) -> Callable[[ModelRequest], Any]:
+    """Proposes the thoughts of `first` (thought → what its numbers are worth), then those of `then`; answers with its way."""
+    def player(request: ModelRequest) -> Any:
+        said = told(request)
+        if ".value." in request.key:
+            return {"why": "", "value": next((word for thought, word in first.items() if left(thought) in said), "likely")}
+        way = re.findall(r"<thought .*?>\n(.*?)\n</thought>", said)
+        if request.key.endswith(".propose"):
+            last = ["6 * 4 = 24 (left: 24)", "6 + 4 = 10 (left: 10)"]
+            return {"thoughts": [*first] if not way else list(then) if len(way) == 1 else last}
+        return {"steps": way, "found": "None of the ways" not in said}
+    return player
+
+
+async def test_a_state_is_judged_by_its_numbers_alone_and_a_finished_one_by_code() -> None:
+    way = ["5 + 7 = 12 (left: 12 2 4)", "12 / 2 = 6 (left: 6 4)", "6 * 4 = 24 (left: 24)"]
+    model = Asked(game({way[0]: "likely", "5 - 4 = 1 (left: 1 2 7)": "impossible"}, way[1:2]))
+    result = await run(CLASSICS / "tree_of_thoughts.yaml", numbers="5 7 2 4", model=model, workspace=None)
+    assert result.ok and result["way"]["steps"] == way
+    valued = [model.said(key) for key in model.requests if ".value." in key]
+    assert len(valued) == 9 and [said for said in valued if "5 7 2 4" in said or "# Your task" in said] == []
+    assert "Can these numbers make 24" in valued[0] and "You play the game of 24." in valued[0]
+    assert [key for key in model.requests if "tot.d3" in key and ".value." in key] == []
+    assert [key.rpartition("/")[2] for key in model.requests if key.endswith(".propose")] == [
+        "tot.d0.n0.propose", "tot.d1.n0.propose", "tot.d2.n0.propose"]
+    assert "this one was judged the best" in model.said("solve@1~0/turn.0")
+
+
+async def test_a_dead_end_is_not_called_the_best_and_no_success() -> None:
+    model = Asked(game({"5 + 7 = 12 (left: 12 2 4)": "likely"}, []))
+    result = await run(CLASSICS / "tree_of_thoughts.yaml", numbers="5 7 2 4", model=model, workspace=None)
+    said = model.said("solve@1~0/turn.0")
+    assert "None of the ways that were tried leads to an answer" in said and "judged the best" not in said
+    assert result.outcome == "failure" and result["way"]["found"] is False and "what is left is" in result["checked"]["why"]
+
+
+def test_the_arithmetic_of_an_answer_is_checked() -> None:
+    verify = runpy.run_path(str(CLASSICS / "game24.py"))["verify"]
+    for steps, why in (
+            (["10 - 4 = 6 (left: 5 6 6)", "5 * 6 = 30 (left: 6 30)", "30 - 6 = 24 (left: 24)"], ""),
+            (["10 - 4 = 6", "5 * 6 = 30", "30 - 6 = 24"], ""),
+            (["10 - 4 = 5 (left: 5 5 6)"], "step 1, `10 - 4 = 5 (left: 5 5 6)`: it is 6"),
+            (["4 * 6 = 24 (left: 24)"], "step 1, `4 * 6 = 24 (left: 24)`: what is left is 5 10 24"),
+            (["4 * 4 = 16"], "step 1, `4 * 4 = 16`: 4 is not left"), (["4 * 6 = 24"], "what is left is 5 10 24"),
+            (["six times four"], "step 1, `six times four`: it is not written like `4 + 5 = 9 (left: 6 9 10)`")):
+        assert verify("4 5 6 10", {"steps": steps, "found": True}) == {"ok": not why, "why": why}
+
+
+async def test_a_debate_is_judged_by_reasons_and_its_hint_does_not_contradict_it() -> None:
+    def debater(request: ModelRequest) -> Any:
+        if request.key.endswith("/choice"):
+            return {"why": "the first step of 2 is wrong", "best": 1}
+        return {"reasoning": request.role, "number": ["first", "second", "third"].index(request.role)}
+
+    model = Asked(debater)
+    result = await run(CLASSICS / "debate.yaml", question="How many?", model=model, workspace=None)
+    assert result.ok and result["answer"]["number"] == 0
+    judged = model.requests["settle@1~0/judge/choice"]
+    assert list((judged.schema or {})["properties"]) == ["why", "best"]
+    assert "Reason first: go through the answers one by one" in told(judged)
+    hinted = [model.said(key) for key in model.requests if "agreeing on an answer failed 2 times" in model.said(key)]
+    assert len(hinted) == 3
+    for said in hinted:
+        assert "keep your answer where it stands" in said and "the first step at which the answers differ" in said
+        assert "Do something else" not in said and "don't repeat it" not in said

@@ -117,7 +117,7 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
     "subtask": lambda text: {"by": "clerk", "task": text},
     "more": lambda text: {"tail": text},
     "repair": lambda text: {"faults": [text, text], "left": 2, "stands": [text], "edits_told": False, "whole": False},
-    "stuck": lambda text: {"part": "ask", "told": text, "said": text or "a", "did": ""},
+    "stuck": lambda text: {"part": "ask", "told": text, "said": text or "a", "did": "", "advice": ""},
     "check": lambda text: {"command": text, "seconds": "20", "repairs": 2},
     "doings": lambda text: {
         "earlier": 1,
@@ -165,7 +165,7 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
     "strategies/solver.translate": lambda text: {"domain": text or "a"},
     "strategies/tree_of_thoughts.vote": lambda text: {"paths": [[text, "a"], ["b"]], "depth": 2, "thought": ""},
     "strategies/tree_of_thoughts.value": lambda text: {"path": [text], "depth": 2, "thought": "", "words": ["good"]},
-    "strategies/tree_of_thoughts.answer": lambda text: {"path": [text], "output_format": ""},
+    "strategies/tree_of_thoughts.answer": lambda text: {"path": [text], "output_format": "", "dead": False},
     "strategies/tree_of_thoughts.propose": lambda text: {"path": [text], "depth": 2, "thought": "", "thoughts": 2},
     "strategies/tree_of_thoughts.sample": lambda text: {"path": [text], "depth": 2, "thought": ""},
     "strategies/task_queue.create": lambda text: {

@@ -219,6 +219,8 @@ DOER_KEYS = [
     Pair("steps.write.strategy", {"route": {"experts": {"writer": {}, "scout": {}}}}, LETTER, form="route", also=A_SCOUT),
     Pair("steps.write.strategy", {"debate": {"roles": ["writer", "writer"]}}, LETTER, form="debate"),
     Pair("steps.write.strategy", {"hindsight": {"episodes": "history('topic')"}}, LETTER, form="hindsight"),
+    Pair("steps.write.strategy.tree_of_thoughts.alone", True, walk_strategies.TREE, also={"steps.write.task": "Spell."},
+         model=walk_strategies.tree),
     Pair("steps.write.strategy.react.last_word", "letters/end.md", walk_strategies.ENDED, files=walk_acting.FILES),
     Pair("steps.write.strategy.hindsight.episodes", "past | reverse | list", walk_strategies.EPISODES, instead="past"),
     Pair("steps.write.strategy.hindsight.prompts.episodes", "other.j2", walk_strategies.EPISODES,

@@ -58,7 +58,7 @@ def player(request: ModelRequest) -> Any:
         return {"why": "tried", "value": "sure" if _makes_24(left) else "impossible"}
     way = re.findall(r'<thought number="\d+">\n(.*?)\n</thought>', text, re.DOTALL)
     if not request.key.endswith(".propose"):
-        return {"steps": way}
+        return {"steps": way, "found": "leads to an answer" not in text}
     shown = way[-1].partition("left: ")[2].rstrip(")") if way else re.search(r"Use ([\d ]+),", text)[1]     # type: ignore[index]
     moves = _moves([Fraction(one) for one in shown.split()])
     return {"thoughts": [f"{move} (left: {' '.join(map(str, left))})" for move, left in moves][:40]}

@@ -132,7 +132,7 @@ class RoleAgent:
         delegate, consult = partial(self._delegate, activation), self._consulting.of(activation, self.model_of)
         acting = await self._equipment.acting(activation, name, delegate, consult, joined(activation.untrusted, heard))
         form = partial(self._form, briefing, activation)
-        prompting = Prompting(strategy, asked, form, thinks.given.prompts, thinks.given.TEXTS, briefing.of,
+        prompting = Prompting(strategy, asked, form, thinks.given.prompts, thinks.given.TEXTS, briefing.of, briefing.alone_of,
                               self._equip(activation, name, delegate, consult))
         with labelled(lambda: acting.untrusted):
             async with acting, AsyncExitStack() as opened:

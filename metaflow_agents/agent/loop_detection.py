@@ -48,10 +48,12 @@ class Ladder:
         """Whether anything is noticed at all."""
         return self._step.stuck is not None and not self._dry
 
-    async def climb(self, thinking: Thinking, branch: str, signs: Sequence[Sign], untrusted: str = "") -> str:
+    async def climb(self, thinking: Thinking, branch: str, signs: Sequence[Sign], untrusted: str = "",
+                    advice: str = "") -> str:
         """What the role is told, empty where nothing is the matter. Raises Stuck at the last rung, Waiting for a person.
 
-        The rung is that of the worst sign: the first one at `after` times, the next one at one time more.
+        The rung is that of the worst sign: the first one at `after` times, the next one at one time more. `advice`: what a hint
+        says is to be done.
         """
         spec = self._step.stuck
         worst = max((sign.times for sign in signs), default=0)
@@ -72,7 +74,7 @@ class Ladder:
                 key=f"{thinking.key}/{branch}/ask", kind="text", role=thinking.role, step=self._name, untrusted=untrusted,
                 text=f"{text}\n\n{did}" if did else text, on_no_answer=self._step.on_no_answer))
             said = answer.text
-        return from_package("stuck", {"part": rung, "told": told, "said": said, "did": ""}).strip()
+        return from_package("stuck", {"part": rung, "told": told, "said": said, "did": "", "advice": advice}).strip()
 
     def complained(self, told: str) -> list[Sign]:
         """The sign of what a check or a review says, where it said the same the last time."""

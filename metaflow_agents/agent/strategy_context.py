@@ -53,7 +53,8 @@ class Means:
 class Prompting:
     """The prompts of one activation: what is asked, the form of the answer, and `prompts`, the SOP's own templates in the place
     of the strategy's. `texts`: the strategy's own, where it is no strategy of this package. `compose` gives, for a role, what
-    makes its messages: the last one ends with a text. `equip` gives what a role has at hand that thinks beside it.
+    makes its messages: the last one ends with a text. `alone` gives,
+    for a role and a text, messages without task and memory. `equip` gives what a role has at hand that thinks beside it.
     """
 
     strategy: str
@@ -62,6 +63,7 @@ class Prompting:
     prompts: Mapping[str, str]
     texts: Mapping[str, str]
     compose: Callable[[str], Callable[[str], Messages]]
+    alone: Callable[[str, str], Messages]
     equip: Equip
 
 
@@ -91,6 +93,10 @@ class ActivationThinking:
     def compose(self, ending: str) -> Messages:
         """See `Thinking`."""
         return self._prompting.compose(self.role)(ending)
+
+    def alone(self, ending: str) -> Messages:
+        """See `Thinking`."""
+        return self._prompting.alone(self.role, ending)
 
     def prompt(self, name: str, **more: Any) -> str:
         """See `Thinking`."""
@@ -249,11 +255,11 @@ class ActivationThinking:
         """See `Thinking`."""
         return self.ladder.watches
 
-    async def failed(self, branch: str, what: str, came: Sequence[Any]) -> str:
+    async def failed(self, branch: str, what: str, came: Sequence[Any], advice: str = "") -> str:
         """See `Thinking`."""
         if not self.watched:
             return ""
-        return await self.ladder.climb(self, branch, self._acts.failed(what, came), self.acting.untrusted)
+        return await self.ladder.climb(self, branch, self._acts.failed(what, came), self.acting.untrusted, advice)
 
     async def _noticed(self, branch: str, calls: Sequence[ToolCall], told: Messages) -> Messages:
         """What the role is told besides, where its calls come to the same again and again."""

@@ -77,6 +77,10 @@ class Thinking(Protocol):
         """The messages of the activation, the last of them ending with the given text."""
         ...
 
+    def alone(self, ending: str) -> Messages:
+        """The role's own prompt and the text, without the task, what the step reads and what the role remembers."""
+        ...
+
     def prompt(self, name: str, **more: Any) -> str:
         """A prompt of the strategy, rendered: the SOP's own template or the package's. It sees the step's scope and `more`."""
         ...
@@ -142,12 +146,13 @@ class Thinking(Protocol):
         """Whether the step says what is done where the same comes again and again (`stuck`)."""
         ...
 
-    async def failed(self, branch: str, what: str, came: Sequence[Any]) -> str:
+    async def failed(self, branch: str, what: str, came: Sequence[Any], advice: str = "") -> str:
         """What is told where something that the strategy did, and that did not help, was the same before: as the step's `stuck`
         says, a hint, a reflection or a person's word; empty where nothing is to be told.
 
         `what`: in words what was tried (`a trial`). `came`: what is compared, as data: the action and what was observed, one
-        for each that was tried at once. What the tools did is noticed without this. Raises Stuck, Waiting.
+        for each that was tried at once. What the tools did is noticed without this. `advice`: what a
+        hint says in place of "do something else". Raises Stuck, Waiting.
         """
         ...
 
