@@ -307,3 +307,36 @@ async def test_a_debate_is_judged_by_reasons_and_its_hint_does_not_contradict_it
     for said in hinted:
         assert "keep your answer where it stands" in said and "the first step at which the answers differ" in said
         assert "Do something else" not in said and "don't repeat it" not in said
+
+
+def planner(request: ModelRequest) -> Any:
+    """Makes two tasks of each result, as many as it may, and keeps their order."""
+    said = told(request)
+    if "/do/" in request.key:
+        return {"ok": True, "result": f"=== end === of {re.search(r'<part>.(.*?).</part>', said, re.DOTALL)[1]}"}      # type: ignore[index]
+    if request.key.endswith("/order"):
+        return {"order": [int(number) for number in re.findall(r"(?m)^- (\d+): ", said)]}
+    if request.key.endswith("/create"):
+        room = int(re.search(r"(\d+)\s+at most", said)[1])                                              # type: ignore[index]
+        return {"tasks": [f"{request.key.partition('/')[2].split('/')[0]} {letter}" for letter in "ab"[:room]]}
+    return "=== file: work/report.md ===\nall of it\n=== end ===\n"
+
+
+async def test_a_queue_says_how_many_tasks_are_left_and_its_results_survive_and_are_gone_on_with(tmp_path: Path) -> None:
+    model = Asked(planner)
+    result = await run(CLASSICS / "babyagi.yaml", objective="a cake", model=model, workspace=tmp_path, name="first")
+    assert result.ok and result["work"]["work/report.md"] == "all of it\n"
+    last, order = model.said("pursue@1~0/queue.4/create"), model.said("pursue@1~0/queue.4/order")
+    assert "1 more task is done" in last and "1 at most" in last and "Waiting are" in last
+    assert "Only the first 1 of them can still be done" in order
+    assert "small tasks, 6 at most. You do this one only, which is number 5" in model.said("pursue@1~0/queue.4/do/turn.0")
+    assert "Of all of them together 6 are done" in model.said("pursue@1~0/queue/create")
+    tasks = result["work"]["work/tasks.md"]
+    assert re.findall(r"(?m)^(\d)\. queue", tasks) == ["1", "2", "3", "4", "5", "6"] and "=== end === of queue.1 b" in tasks
+    assert "Open:\n\n- queue" in tasks
+    more = Asked(planner)
+    result = await run(CLASSICS / "babyagi.yaml", objective="a cake", earlier=tmp_path / "first" / "work", model=more,
+                       workspace=None)
+    asked = more.said("pursue@1~0/queue/create")
+    assert result.ok and "=== end === of queue.1 b" in asked and "Open:\n\n- queue" in asked
+    assert "Begin with what it left open" in asked and "Make a list of what has to be known" not in asked

@@ -168,7 +168,12 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
     "strategies/tree_of_thoughts.answer": lambda text: {"path": [text], "output_format": "", "dead": False},
     "strategies/tree_of_thoughts.propose": lambda text: {"path": [text], "depth": 2, "thought": "", "thoughts": 2},
     "strategies/tree_of_thoughts.sample": lambda text: {"path": [text], "depth": 2, "thought": ""},
+    "strategies/task_queue.record": lambda text: {
+        "results": [{"number": 1, "task": text, "ok": False, "result": text}],
+        "waiting": [{"number": 2, "task": text}],
+    },
     "strategies/task_queue.create": lambda text: {
+        "left": 2,
         "task": text,
         "result": text,
         "ok": True,
@@ -176,8 +181,14 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
         "waiting": [{"number": 2, "task": text}],
         "room": 2,
     },
-    "strategies/task_queue.execute": lambda text: {"task": text, "results": [{"number": 1, "task": text, "result": text}]},
+    "strategies/task_queue.execute": lambda text: {
+        "task": text,
+        "results": [{"number": 1, "task": text, "result": text}],
+        "number": 2,
+        "most": 3,
+    },
     "strategies/task_queue.reprioritise": lambda text: {
+        "left": 1,
         "task": text,
         "done": [{"number": 1, "task": text}],
         "waiting": [{"number": 2, "task": text}],

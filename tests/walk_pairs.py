@@ -221,6 +221,7 @@ DOER_KEYS = [
     Pair("steps.write.strategy", {"hindsight": {"episodes": "history('topic')"}}, LETTER, form="hindsight"),
     Pair("steps.write.strategy.tree_of_thoughts.alone", True, walk_strategies.TREE, also={"steps.write.task": "Spell."},
          model=walk_strategies.tree),
+    Pair("steps.write.strategy.task_queue.record", "letters/tasks.md", walk_strategies.QUEUED_FILES),
     Pair("steps.write.strategy.react.last_word", "letters/end.md", walk_strategies.ENDED, files=walk_acting.FILES),
     Pair("steps.write.strategy.hindsight.episodes", "past | reverse | list", walk_strategies.EPISODES, instead="past"),
     Pair("steps.write.strategy.hindsight.prompts.episodes", "other.j2", walk_strategies.EPISODES,

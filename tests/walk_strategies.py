@@ -31,6 +31,12 @@ tools: {count: {python: "counting:count"}}
 artifacts: {letter: {}}
 steps: {write: {role: writer, makes: letter, strategy: {react: {max_steps: 3}}}}
 """
+QUEUED_FILES = """
+sop: walk
+roles: {writer: {profile: You write.}}
+artifacts: {letter: {files: "letters/**"}}
+steps: {write: {role: writer, makes: letter, strategy: {task_queue: {}}}}
+"""
 ENDED = ACTED.replace("letter: {}", "letter: {files: 'letters/**'}")
 TRIED = """
 sop: walk

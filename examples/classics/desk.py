@@ -96,8 +96,7 @@ def baker(request: ModelRequest) -> Any:
         new = [re.search(r"The first task: (.*)", text)[1]] if "# Its tasks" in text else \
             ["Knead the dough.", "Heat the oven."] if "<result>\nlist" in text else []                       # type: ignore[index]
         return {"tasks": new}
-    return {"answer": ", ".join(re.findall(r"<result>\n(.*)\n</result>", text)),
-            "open": re.findall(r"(?m)^- (.*)", text.partition("There was no time for these:")[2].partition("Now give")[0])}
+    return f"=== file: work/report.md ===\n{', '.join(re.findall(r'<result>.(.*?).</result>', text, re.DOTALL))}\n=== end ===\n"
 
 
 def agent(request: ModelRequest) -> Any:
