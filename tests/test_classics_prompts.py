@@ -91,6 +91,7 @@ async def test_autogpt_sees_the_folder_and_success_is_that_each_goal_is_reached(
                        workspace=None)
     first = model.requests["pursue@1~0/step.1"]
     assert "- log.txt (180,000 bytes)" in told(first) and "The lamp was lit" not in told(first) and len(told(first)) < 4000
+    assert first.one_call and not any(request.one_call for key, request in model.requests.items() if key.startswith("judge"))
     assert {"list", "search", "read", "write"} <= {tool["name"] for tool in first.tools}
     assert "your last word to people" in told(first) and "in a few words" not in told(first)
     assert result["work"]["work/last_word.md"] == "Ada: done. Bob: nobody knows him.\n"

@@ -160,9 +160,9 @@ class ActivationThinking:
         return await typed(send, branch, messages, to_json_schema(form), faults)
 
     async def turn(self, branch: str, messages: Messages, *, tools: bool = True,
-                   also: Sequence[Mapping[str, Any]] = ()) -> Reply:
+                   also: Sequence[Mapping[str, Any]] = (), one: bool = False) -> Reply:
         """See `Thinking`."""
-        reply = await self._send(branch, messages, None, (), (*(self.tools if tools else ()), *also))
+        reply = await self._send(branch, messages, None, (), (*(self.tools if tools else ()), *also), one=one)
         return reply if reply.calls else await self._whole(branch, messages, reply, None)
 
     async def act(self, branch: str, calls: Sequence[ToolCall]) -> Messages:
@@ -269,12 +269,12 @@ class ActivationThinking:
         return ({"role": "user", "content": said},) if said else ()
 
     async def _send(self, branch: str, messages: Messages, schema: Mapping[str, Any] | None, patterns: tuple[str, ...],
-                    tools: tuple[Mapping[str, Any], ...], temperature: float | None = None) -> Reply:
+                    tools: tuple[Mapping[str, Any], ...], temperature: float | None = None, *, one: bool = False) -> Reply:
         parameters = self._its.parameters if temperature is None else {**self._its.parameters, "temperature": temperature}
         return await self._means.caller.ask(self._model, ModelRequest(
             key=f"{self.key}/{branch}", role=self.role, step=self._activation.key.step, messages=messages,
             model=self._model.name, schema=schema, patterns=patterns, tools=tools, max_tokens=self._its.max_tokens,
-            parameters=parameters))
+            parameters=parameters, one_call=one))
 
     async def _whole(self, branch: str, messages: Messages, reply: Reply, schema: Mapping[str, Any] | None,
                      temperature: float | None = None) -> Reply:

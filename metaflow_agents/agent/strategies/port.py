@@ -108,9 +108,10 @@ class Thinking(Protocol):
         ...
 
     async def turn(self, branch: str, messages: Messages, *, tools: bool = True,
-                   also: Sequence[Mapping[str, Any]] = ()) -> Reply:
+                   also: Sequence[Mapping[str, Any]] = (), one: bool = False) -> Reply:
         """One reply, which may call tools, and none of them is carried out yet; for strategies that go their own way with
         tools (`act`). Its answer is free text. `also`: tools of the strategy's own, offered besides; `act` does not know them.
+        `one`: it is to call one tool, and an endpoint is told so.
         """
         ...
 

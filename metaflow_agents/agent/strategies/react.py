@@ -47,7 +47,7 @@ class ReactStrategy(Strategy[react.React]):
         most = self.given.max_steps
         for number in range(1, most + 1):
             branch = f"{below}step.{number}"
-            reply = await thinking.turn(branch, messages, also=(FINISH,))
+            reply = await thinking.turn(branch, messages, also=(FINISH,), one=True)
             if len(reply.calls) == 1 and reply.calls[0].name != react.FINISH:
                 told = await thinking.act(branch, reply.calls)
             else:
