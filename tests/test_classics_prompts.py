@@ -341,3 +341,24 @@ async def test_a_queue_says_how_many_tasks_are_left_and_its_results_survive_and_
     asked = more.said("pursue@1~0/queue/create")
     assert result.ok and "=== end === of queue.1 b" in asked and "Open:\n\n- queue" in asked
     assert "Begin with what it left open" in asked and "Make a list of what has to be known" not in asked
+
+
+async def test_what_a_person_answered_reaches_the_steps_that_build_on_it() -> None:
+    """The specification leaves it out; who writes the program reads it all the same, and not what was only assumed."""
+    async def person(question: Any, number: int) -> Answer:
+        return Answer(text="In Celsius, please.") if "scale" in question.text else Answer(text="five", assumed=True)
+
+    def engineer(request: ModelRequest) -> Any:
+        if request.step == "clarify":
+            asks = [act("ask_person", question="Which scale?", assumption="Kelvin"),
+                    act("ask_person", question="How many digits?", assumption="five")]
+            return asks[len(results(request))] if len(results(request)) < 2 else {
+                "name": "thermometer", "features": [], "assumed": [], "smoke": []}
+        return "=== file: main.py ===\nprint(20)\n=== end ===\n"
+
+    model = Asked(engineer)
+    result = await run(CLASSICS / "gpt_engineer.yaml", wish="a thermometer", model=model, workspace=None, sandbox="none",
+                       asker=person)
+    said = model.requests["write@1~0/turn.0"].messages[-1]["content"]
+    assert result.ok and "A person was asked by who made it: Which scale?\nThey answered: In Celsius, please.\n" in said
+    assert "They answered: five" not in said

@@ -76,7 +76,7 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
             _read("files", FilesView.of({"a.md": text})),
             _read("collection", CollectionView({"a": text}, [text])),
             {**_read("collection", CollectionView({text: text, "b": "b"}, [])), "texts": True},
-            {**_read("data", {"a": 1}), "shown": text, "assumed": [text]},
+            {**_read("data", {"a": 1}), "shown": text, "assumed": [text], "asked": [{"question": text, "answer": text}]},
         ],
         "prior": {"a": text, "b": [text], f"c{text}": "made"},
         "prior_files": False,
@@ -222,7 +222,7 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
 
 def _read(kind: str, value: Any) -> Scope:
     told = {"name": "a", "kind": kind, "description": "", "value": value, "shown": ""}
-    return {**told, "absent": [], "assumed": [], "texts": False}
+    return {**told, "absent": [], "assumed": [], "asked": [], "texts": False}
 
 
 def structure(text: str, inside: Mapping[str, str]) -> list[Any]:
