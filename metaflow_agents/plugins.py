@@ -32,13 +32,15 @@ GROUPS: Mapping[str, str] = {
     "exports": "a function `(journals, *, untrusted)` that gives `lines`, JSON values, and `left_out`, a Counter of reasons",
     "checkups": "a function without parameters that gives a line of `sop doctor`: `ok`, `note` or `bad`, and a text",
     "functions": "a module, under the name by which SOPs call its functions",
+    "screens": "a function without parameters that gives a `policy.screens.Screen`: what no text of a run may speak of",
 }
 """What an entry point of each group names."""
 NAMED_BY: Mapping[str, str] = {
     "strategies": "`strategy: NAME`", "executors": "a step: `use: NAME`, `with: {…}`", "models": "a model: `FORM:NAME`",
     "memory_indexes": "`recall: {embeddings: …, index: NAME}`", "commands": "`sop NAME`",
     "tools": "`tools: {SHOP: {source: NAME, with: {…}}}`, whose tools are `SHOP.TOOL`", "renderers": "`--progress NAME`",
-    "exports": "`sop export --for NAME`", "checkups": "`sop doctor`", "functions": "`call: MODULE:FUNCTION`"}
+    "exports": "`sop export --for NAME`", "checkups": "`sop doctor`", "functions": "`call: MODULE:FUNCTION`",
+    "screens": "`policy: {screen: [NAME]}`"}
 """Where a person, or a SOP, names what is offered."""
 
 

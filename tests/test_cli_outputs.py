@@ -391,7 +391,7 @@ def test_doctor_tells_what_holds(say: Say, home: Path) -> None:
     status, out, _ = say("doctor")
     assert status == 0 and {line.split()[1] for line in out.splitlines()} - {"refused"} == {
         "python", "package", "sqlite", "libyaml", "workspace", "configuration", "model", "endpoint", "sandbox", "bubblewrap",
-        "landlock", "container", "solver", "documents", "browser"}
+        "landlock", "container", "solver", "documents", "browser", "chemistry"}
     assert re.search(r"^ok +documents +pandoc \d+(\.\d+)+ and typst \d+\.\d+\.\d+$", out, re.MULTILINE)
     status, out, _ = say("doctor", "--workspace", "desk.py", "--json")
     assert status == 1 and {"what": "workspace", "state": "bad"}.items() <= json.loads(out)[4].items()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from metaflow_agents import check, run
+from metaflow_agents import check
 from metaflow_agents.api.sop_test import try_out
-from metaflow_agents.kits.planning import solving
 
 FOLDER = Path(__file__).parent.parent / "examples" / "classics"
 SOPS = sorted(FOLDER.glob("*.yaml"))
@@ -58,16 +56,6 @@ async def test_it_is_the_strategy_that_does_it(tmp_path: Path, sop: Path) -> Non
     cases = [case for case in data["tests"] if case != "walks_through"]
     verdicts = [verdict async for verdict in try_out(folder / sop.name, cases, sandbox="none")]
     assert verdicts and [verdict.case for verdict in verdicts if verdict.ok] == []
-
-
-@pytest.mark.one_in(16)
-@pytest.mark.skipif(bool(solving.missing()), reason=solving.missing())
-async def test_the_planner_finds_the_shortest_way() -> None:
-    """Two blocks on each other are turned round: four actions, and there is no shorter way."""
-    wish = "a is on b, b is on the table. Wanted: b is on a"
-    result = await run(FOLDER / "llm_p.yaml", wish=wish, rules=FOLDER / "pddl" / "blocks.pddl", workspace=None, sandbox="none",
-                       model=runpy.run_path(str(FOLDER / "desk.py"))["translator"])
-    assert result.ok and result["plan"] == {"actions": ["(unstack a b)", "(put-down a)", "(pick-up b)", "(stack b a)"]}, result
 
 
 def test_the_index_names_them_all() -> None:

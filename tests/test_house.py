@@ -54,6 +54,7 @@ ONLY_IN = {                                  # external package → the rooms th
     "regex": ("tools/searching.py", "tools/arguments.py", "schema/checks.py"),
     "jsonschema": ("tools",),
     "unified_planning": ("kits/planning/worker.py",),
+    "rdkit": ("kits/chemistry/molecules.py",),
     "docstring_parser": ("tools/functions.py",),
 }
 

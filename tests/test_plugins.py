@@ -329,6 +329,22 @@ def test_what_a_package_exports_and_checks(acme: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.one_in(4)
+def test_a_screen_of_a_package_ends_a_run_and_a_broken_one_begins_none(acme: Path, tmp_path: Path) -> None:
+    written(tmp_path, told="sop: told\ninputs: {word: string}\npolicy: {screen: [anvils]}\nartifacts: {it: {}}\n"
+                           "steps: {say: {value: word, needs: [word], makes: it}}\n")
+    env = beside(acme)
+    done = sop(tmp_path, env, "run", "told.yaml", "--word", "a hammer", "--name", "fine")
+    assert done.returncode == 0 and opened(tmp_path, "fine").plugins == {"screens/anvils": "acme-sop 1.2"}, done.stderr
+    assert sop(tmp_path, env, "run", "told.yaml", "--word", "an Anvil", "--name", "it").returncode == 1
+    audit = " ".join(sop(tmp_path, env, "log", "it", "--audit").stdout.split())
+    assert "deny screen(input word)" in audit and "deny screen(anvils) of the SOP: an anvil" in audit
+    broken = sop(tmp_path, {**env, "ANVILS_BREAK": "1"}, "run", "told.yaml", "--word", "a hammer", "--name", "never")
+    assert broken.returncode == 2 and "can't run, so the run does not begin: OSError: no anvil" in broken.stderr, broken.stderr
+    assert not journal_path(tmp_path / "workspace", "never").exists()
+    assert "there is no screen `anvils`" in sop(tmp_path, environment(), "check", "told.yaml").stdout
+
+
+@pytest.mark.one_in(4)
 def test_nothing_of_a_package_is_imported_before_it_is_named(acme: Path, tmp_path: Path) -> None:
     written(tmp_path, plain="sop: plain\nartifacts: {it: {}}\nsteps: {say: {value: \"'hello'\", makes: it}}\n")
     code = ("import sys\nfrom metaflow_agents.cli import command\n"

@@ -197,6 +197,20 @@ async def test_the_plan_of_the_answer_is_carried_out_too(tmp_path: Path, planner
     assert not result.ok and "gave '2'; expected a plan" in result.reason
 
 
+async def test_the_objects_of_the_answer_are_those_of_the_problem(tmp_path: Path, planner: Planner) -> None:
+    """Whoever looks for objects in what is made of the plan has to know all of them."""
+    def forgetful(request: Any) -> Any:
+        if request.key.endswith("/turn.0"):
+            return {"steps": ["a", "press"]}
+        return {"steps": ["B", "a"]} if request.key.endswith("/plan.1") else answer(request)
+    model = Scripted(plan_it=forgetful)
+    assert (await went(tmp_path, model, "objects: answer.steps"))["done"]["steps"] == ["B", "a"]
+    told = model.last_said("plan_it@1~0/plan.1")
+    assert "the object `b` of the problem is missing" in told and "`press` is no object of the problem: leave it out" in told
+    result = await went(tmp_path, Scripted(plan_it=forgetful), "objects: answer.steps | length, repairs: 0")
+    assert not result.ok and "gave '2'; expected a list of objects' names" in result.reason
+
+
 async def test_a_plan_may_become_files_one_for_each_item(tmp_path: Path, planner: Planner) -> None:
     path = write(tmp_path, """
         sop: lights

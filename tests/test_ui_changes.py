@@ -73,6 +73,17 @@ async def test_what_sub_sops_changed_stands_between_the_commits(tmp_path: Path) 
     assert drafted["seconds"] <= revised["seconds"] <= more["seconds"]
 
 
+async def test_the_files_of_a_change_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await run(write(tmp_path, OUTER, inner_yaml=INNER), model=Scripted(revise=ANSWER), workspace=tmp_path, name="it")
+    monkeypatch.setattr(changes, "_FILES", 1)
+    with read(tmp_path, "it") as it:
+        found = told(it)["changes"]
+    revised, laid_out = (next(one for one in found if one["told"].startswith(name)) for name in ("build@1/product@3", "lay_out"))
+    assert ([one["told"] for one in revised["files"]], revised["more"]) == (["a.py"], 2)
+    assert revised["rest"] == {"name": "build@1~0/product", "a": 2, "b": 3}
+    assert (laid_out["more"], laid_out["rest"]) == (0, {"tab": "files"})
+
+
 async def test_pages_of_changes_follow_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await run(write(tmp_path, OUTER, inner_yaml=INNER), model=Scripted(revise=ANSWER), workspace=tmp_path, name="it")
     with read(tmp_path, "it") as it:

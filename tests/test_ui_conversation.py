@@ -70,7 +70,10 @@ async def test_a_conversation_tells_each_message_once_and_what_tools_did(tmp_pat
         told = it.conversation("sell@1~0")
     first, second, third = told["turns"]
     assert (told["total"], told["more"], told["attempts"], told["read"]) == (3, None, ["sell@1~0"], {"order": 1, "long": 1})
-    assert [message["role"] for message in first["messages"]] == ["system", "user"] and first["after"] is None
+    assert [message["role"] for message in first["messages"]] == ["system", "user", "beside"] and first["after"] is None
+    schema, tools = first["messages"][2]["parts"]
+    assert schema["kind"] == "schema" and '"ok"' in schema["text"]["text"] and schema["tokens"] > 0
+    assert tools["kind"] == "tools" and '"look"' in tools["text"]["text"]
     assert [message["role"] for message in second["messages"]] == ["tool", "tool"] and second["after"] == "sell@1~0/turn.0"
     assert [message["role"] for message in third["messages"]] == ["tool"] and third["after"] == "sell@1~0/turn.1"
     parts = {(part["kind"], part["name"]): part for part in first["messages"][1]["parts"]}
@@ -102,6 +105,24 @@ async def test_a_failed_attempt_and_its_repeat_lead_to_each_other(tmp_path: Path
     assert lost["ended"]["state"] == "failed" and lost["turns"][0]["answer"] is None
 
 
+async def test_one_walks_through_what_all_roles_said(tmp_path: Path) -> None:
+    """Of a role's work the next one is that of any role; of a program's that of its own step."""
+    await run(write(tmp_path, """
+        sop: walk
+        roles: {clerk: {profile: You write.}, judge: {profile: You judge.}}
+        artifacts: {draft: {}, length: {schema: integer}, verdict: {}}
+        steps:
+          write_it: {role: clerk, makes: draft}
+          count_it: {value: "draft | length", needs: [draft], makes: length}
+          judge_it: {role: judge, needs: [length], makes: verdict}
+    """), model=Scripted(), workspace=tmp_path, name="it")
+    with read(tmp_path, "it") as it:
+        written, counted, judged = (it.conversation(f"{step}@1~0") for step in ("write_it", "count_it", "judge_it"))
+    assert (written["previous"], written["next"], judged["previous"]) == (None, "judge_it@1~0", "write_it@1~0")
+    assert (counted["previous"], counted["next"]) == (None, None)
+    assert [message["role"] for message in written["turns"][0]["messages"]] == ["system", "user"], "no schema of a text is sent"
+
+
 @pytest.mark.one_in(4)
 async def test_long_conversations_come_in_pages_that_go_on_from_each_other(tmp_path: Path) -> None:
     def talker(request: Any) -> Any:
@@ -118,7 +139,7 @@ async def test_long_conversations_come_in_pages_that_go_on_from_each_other(tmp_p
             turns += page["turns"]
             more = page["more"]
     assert len(turns) == page["total"] > 20
-    assert [len(turn["messages"]) for turn in turns] == [2, *[1] * (len(turns) - 1)], "no page tells what one before it told"
+    assert [len(turn["messages"]) for turn in turns] == [3, *[1] * (len(turns) - 1)], "no page tells what one before it told"
 
 
 async def test_a_text_that_was_cut_is_asked_for_by_its_place(tmp_path: Path) -> None:

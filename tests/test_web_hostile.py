@@ -47,7 +47,8 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Clie
 
             def said(message: Any) -> None:
                 """What a frame's policy refuses is told on the console, and is as it should be."""
-                if not message.location["url"].startswith(f"{client.origin}/frame?"):
+                blocked = message.location["url"] == "about:srcdoc" and message.text.startswith("Blocked script execution")
+                if not blocked and not message.location["url"].startswith(f"{client.origin}/frame?"):
                     seen.effects.append(f"console: {message.text} {message.location}")
 
             page.route(lambda url: not url.startswith((client.origin, "data:", "blob:")), other)

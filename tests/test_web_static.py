@@ -105,6 +105,19 @@ def run_js(code: str) -> object:
     return json.loads(done.stdout)
 
 
+def test_of_what_has_fired_the_lines_are_drawn_that_nothing_else_says() -> None:
+    """a → b → c, a → c: the last one says nothing new, but where b never fired; what leads back is as the server has it."""
+    found = run_js("""
+        import { aside } from "STATIC/pages/graph.js";
+        const edge = (from, to, more) => ({ from, to, back: false, aside: false, ...more });
+        const edges = [edge("a", "b"), edge("b", "c"), edge("a", "c", { aside: true }),
+          edge("c", "a", { back: true, aside: true }), edge("c", "b", { back: true })];
+        const beside = (live) => edges.filter(aside(edges, live)).map(({ from, to }) => from + to);
+        console.log(JSON.stringify([beside(() => true), beside(({ from, to }) => from !== "b" && to !== "b")]));
+    """)
+    assert found == [["ac", "ca"], ["ca"]]
+
+
 def test_routes_stand_in_the_fragment_and_come_back() -> None:
     found = run_js("""
         import { href, parseRoute, altered, parseKey, within } from "STATIC/router.js";

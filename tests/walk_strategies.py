@@ -242,7 +242,8 @@ STRATEGIES: dict[str, tuple[str, Any, Mapping[str, Way]]] = {
         "prompts.create": Way("other.j2"), "prompts.execute": Way("other.j2"), "prompts.reprioritise": Way("other.j2"),
         "prompts.answer": Way("other.j2")}),
     "solver": (SOLVED, translated, {
-        "domain": Way("rules"), "plan": Way("answer.steps"), "optimal": Way(True), "repairs": Way(0), "time": Way("2m"),
+        "domain": Way("rules"), "plan": Way("answer.steps"), "objects": Way("answer.steps"), "optimal": Way(True),
+        "repairs": Way(0), "time": Way("2m"),
         "prompts.translate": Way("other.j2"), "prompts.mend": Way("other.j2"), "prompts.answer": Way("other.j2")}),
     "tree_of_thoughts": (TREE, tree, {
         "thought": Way("a letter"), "depth": Way(1), "search": Way("dfs"), "breadth": Way(1), "generate": Way("sample"),

@@ -37,6 +37,8 @@ TECHNIQUES = {
     "tool_search": "Li et al., EMNLP 2023 (API-Bank)",
     "api_bank": "Li et al., EMNLP 2023 (API-Bank)",
     "gorilla": "Patil et al., 2023 (Gorilla): zero-shot and with retrieved documents (table 1)",
+    "llm_p": "Liu et al., 2023 (LLM+P): the plan is told in words again (figure 1); no figure of its own",
+    "chemistry": "Bran et al., 2024 (ChemCrow); Boiko et al., 2023, whose agent went along with 4 of 11 requests",
     "solver": "Liu et al., 2023 (LLM+P): GPT-4 and Fast Downward on seven domains of their own (table I)",
     "memory": "Park et al., UIST 2023 (Generative Agents, section 4)",
     "reflections": "Park et al., UIST 2023 (Generative Agents, section 4.2)",

@@ -161,8 +161,14 @@ def debater(request: ModelRequest) -> Any:
 
 
 def translator(request: ModelRequest) -> Any:
-    """`llm_p`: puts `X is on Y` into PDDL, what is wanted behind `Wanted:`; then says the plan that it is shown."""
+    """`llm_p`: puts `X is on Y` into PDDL, what is wanted behind `Wanted:`; then says the plan that it is shown, and tells it in
+    words, less its last step, unless it is told.
+    """
     text = said(request)
+    if request.step == "tell":
+        told = [f"{number}. {_TOLD[name].format(*objects.split())}"
+                for number, name, objects in re.findall(r"(?m)^ *(\d+)\. \(([\w-]+) ([\w ]+)\)$", text)]
+        return "\n".join(told if "is left out" in text else told[:-1])
     if request.key.endswith("/translate"):
         there, _, wanted = re.search(r"(?m)^.*Wanted:.*$", text)[0].partition("Wanted:")                    # type: ignore[index]
         facts, goal = (re.findall(r"(\w) is on (the table|\w)", part) for part in (there, wanted))
@@ -176,7 +182,12 @@ def translator(request: ModelRequest) -> Any:
   (:goal (and {' '.join(f'(on {a} {b})' for a, b in goal)})))
 === end ===
 """
-    return {"actions": re.findall(r"\((?:pick-up|put-down|stack|unstack)[ \w]*\)", text.partition("\nThe plan, ")[2])}
+    return {"objects": re.findall(r"\w+", re.search(r"\(:objects (.*)\)", text)[1]),                          # type: ignore[index]
+            "actions": re.findall(r"\((?:pick-up|put-down|stack|unstack)[ \w]*\)", text.partition("\nThe plan, ")[2])}
+
+
+_TOLD = {"pick-up": "Pick up block {} from the table.", "put-down": "Put block {} down on the table.",
+         "stack": "Stack block {} onto block {}.", "unstack": "Unstack block {} from block {}."}
 
 
 def summarist(request: ModelRequest) -> Any:

@@ -117,6 +117,8 @@ class RoleAgent:
         lessons = await self._remembering.lessons(activation, name)
         recalled = await self._remembering.recalled(activation, name, asked or f"{activation.key.step} {activation.item or ''}")
         recalled = [*lessons, *recalled]
+        said = (text for turn in (*recalled, *letters) for text in (turn.asked, turn.answered or ""))
+        await self._equipment.screening.remembered(str(activation.key), name, said)
         heard = joined(*(turn.untrusted for turn in (*recalled, *letters)), self._checker_hears(activation))
         with labelled(lambda: heard):
             return await self._answered(activation, asked, recalled, letters, heard)

@@ -10,6 +10,7 @@ from metaflow_agents.journal.state import RunState
 from metaflow_agents.journal.values import Values
 from metaflow_agents.questions.broker import QuestionBroker
 from metaflow_agents.steps.repeats import Repeats
+from metaflow_agents.steps.screening import Screening
 from metaflow_agents.tools.port import ToolResult
 from metaflow_agents.tools.secrets import Secrets
 
@@ -24,6 +25,7 @@ class Surroundings:
     desk: QuestionBroker
     secrets: Secrets
     repeats: Repeats
+    screening: Screening
     staged: bool = False
 
 

@@ -88,6 +88,7 @@ class Acting:
         self._turns = asyncio.Semaphore(_SIDE_BY_SIDE)
         self.recorded = Recorded(around, slot, offered)
         self._readable: dict[str, bool] = {}
+        self._said: tuple[str, ...] = ()            # short arguments of its calls so far, for the screens of the policy
 
     @property
     def desk(self) -> QuestionBroker:
@@ -114,8 +115,12 @@ class Acting:
         """What calls give, in their order; their keys are `PREFIX/tool.0` and so on.
 
         Calls run side by side; those that touch the activation alone, one after the other. What they wrote counts from the
-        next turn on, in the order of the calls. Raises Waiting, once the others have ended, where a person has to answer.
+        next turn on, in the order of the calls. Raises Waiting, once the others have ended, where a person has to answer;
+        Screened before any is made.
         """
+        screening = self._around.screening
+        for index, call in enumerate(calls):
+            self._said = await screening.called(f"{prefix}/tool.{index}", self.role, call.name, call.arguments, self._said)
         results: dict[int, ToolResult] = {}
         group = [index for index, call in enumerate(calls)
                  if self.offered.verb(call.name) in _IN_MEMORY or self.offered.on_files(call.name)]
@@ -142,6 +147,7 @@ class Acting:
 
     async def _one(self, key: str, call: ToolCall, scene: Scene) -> ToolResult:
         result = await self._made(key, call, scene)
+        await self._around.screening.gave(key, self.role, call.name, result.text)
         self.assumed += self._assumed(key, call.name)
         return result
 
@@ -196,6 +202,7 @@ class Acting:
             if isinstance(asked, ToolResult):
                 return await self.recorded.done(key, tool.name, arguments, "none", asked, act, REFUSED)
             arguments, action = asked, tool.action(asked)       # a person may have changed them
+            await self._around.screening.called(key, self.role, tool.name, arguments)
             if action.verb == "read":
                 self._readable[action.target] = True
         return await self._carried_out(key, tool, arguments, scene, act)

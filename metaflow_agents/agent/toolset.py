@@ -39,6 +39,7 @@ class Equipment:
         self._sop, self._around, self._toolbox, self._observations = sop, around, toolbox, observations
         self._commands, self._dry, self._above, self._allowed = commands, dry, above, allowed
         self._policies: dict[str, Policy] = {}
+        self.screening = around.screening
 
     async def acting(self, activation: Activation, role: str, delegate: Delegate, consult: Consult,
                      untrusted: str = "") -> Acting:

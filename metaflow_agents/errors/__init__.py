@@ -14,6 +14,7 @@ The tree::
     │   ├── AttemptFailed        a doer failed: a function raised, a model gave nothing
     │   │   ├── Stuck            the same came again and again: no further attempt is made
     │   │   │   └── Halted       a person stopped the run where it was about to act
+    │   │   │       └── Screened a screen of the policy refuses what is said
     │   │   ├── ForeignRefused   what somebody else wrote takes too long, too much memory, or breaks its parser
     │   │   └── Unexpected       something was raised in the attempt that no rule speaks of: a fault of the code
     │   ├── AnswerInvalid        what a doer gave back breaks its schema, rules or paths
@@ -138,7 +139,7 @@ class RunError(MetaflowError):
 
 
 class StepFailed(RunError):
-    """An activation failed for good: all its attempts are used up, or (`halted`) a person stopped it."""
+    """An activation failed for good: all its attempts are used up, or (`halted`) a person or a screen stopped it."""
 
     def __init__(self, activation: str, error: str, *, halted: bool = False) -> None:
         self.activation, self.error, self.halted = activation, error, halted
@@ -155,6 +156,10 @@ class Stuck(AttemptFailed):
 
 class Halted(Stuck):
     """A person stopped the run where it was about to act. It stops whatever `on_fail` says, and a resume asks again."""
+
+
+class Screened(Halted):
+    """A screen of the policy refuses what was given, asked of a tool, got from it or made; the message names the rule."""
 
 
 class Unexpected(AttemptFailed):

@@ -11,6 +11,7 @@ from metaflow_agents.plugins import OURS, Plugin
 from metaflow_agents.schema.program import Program
 from metaflow_agents.schema.sop import SOP
 from metaflow_agents.schema.step import Step
+from metaflow_agents.schema.tools import is_file
 from metaflow_agents.sop.functions import functions_of
 
 
@@ -63,6 +64,7 @@ def _names(sop: SOP) -> Iterator[tuple[str, list[str]]]:
     recalls = [role.memory.recall for role in sop.roles.values()]
     yield "memory_indexes", [one.index for one in recalls if one is not None and one.embedder is not None]
     yield "tools", [spec.source or "" for spec in sop.tool_sources.values()]
+    yield "screens", [name for name in sop.screens if not is_file(name)]
     yield "functions", [above for spec in functions_of(sop) for above in _above(spec.rpartition(":")[0])]
 
 

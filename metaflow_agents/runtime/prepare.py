@@ -16,6 +16,7 @@ from metaflow_agents.models.registry import Given, Sources, resolve
 from metaflow_agents.runtime.checking import checked
 from metaflow_agents.runtime.needs import Needs
 from metaflow_agents.runtime.prepared import Before, Choices, Prepared
+from metaflow_agents.runtime.screens import screens_of
 from metaflow_agents.sandbox.choice import Unchosen, choose, refuse_unknown
 from metaflow_agents.sandbox.engines import engine_of
 from metaflow_agents.sandbox.port import Sandbox
@@ -71,7 +72,7 @@ def joined(program: Program, place: Folders, choices: Choices, *, loaded: Loaded
         listed = ", ".join(f"`{name}`" for name in dict.fromkeys(unset))
         raise NotHere(f"{listed}: {'these secrets are' if ',' in listed else 'this secret is'} not set; `export {unset[0]}=…` "
                       "before the run")
-    return Prepared(program, loaded, place.sop, choices, chosen, folders, needs, secrets, resolved,
+    return Prepared(program, loaded, place.sop, choices, chosen, folders, needs, secrets, screens_of(program), resolved,
                     next((one for one in confining if not isinstance(one, Unchosen)), confining[0]))
 
 

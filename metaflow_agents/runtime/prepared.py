@@ -24,6 +24,7 @@ from metaflow_agents.models.registry import Given, Models, Resolved
 from metaflow_agents.modules import load_function
 from metaflow_agents.policy.package_patterns import PackagePattern
 from metaflow_agents.policy.patterns import RuleWritten
+from metaflow_agents.policy.screens import ScreenRule
 from metaflow_agents.runtime.caps import caps, refuse_unpriced
 from metaflow_agents.runtime.compiled import Shared
 from metaflow_agents.runtime.inputs import initial_versions
@@ -80,6 +81,7 @@ class Prepared:
     folders: Mapping[str, Sequence[Path]]   # fingerprint of a SOP, also of one that is a step → the folders of its Python
     needs: Mapping[str, Needs]              # fingerprint → what it needs
     secrets: Mapping[str, Secrets]          # fingerprint → its secrets
+    screens: Mapping[str, Sequence[ScreenRule]]     # fingerprint → what its policy screens by
     resolved: Mapping[str, Resolved]        # fingerprint → its models
     sandbox: Sandbox
     shared: Shared = field(default_factory=Shared, repr=False, compare=False)
@@ -210,7 +212,7 @@ class Prepared:
 
     def options(self, **more: Any) -> Options:
         """How a run of it is carried out; `more` are the fields of `Options` that are that run's own."""
-        return Options(models=self.models, sandbox=self.sandbox, folders=self.folders, secrets=self.secrets,
+        return Options(models=self.models, sandbox=self.sandbox, folders=self.folders, secrets=self.secrets, screens=self.screens,
                        limits=self._limits, home=self.place, settings=self.choices.settings, inner=self.inner,
                        shared=self.shared, **more)
 

@@ -28,6 +28,7 @@ from metaflow_agents.steps.function import Functions
 from metaflow_agents.steps.given import NOT_GIVEN, StandIns
 from metaflow_agents.steps.human import Humans
 from metaflow_agents.steps.parts import ResultParts
+from metaflow_agents.steps.screening import Screening
 from metaflow_agents.steps.validation import Acceptance
 
 
@@ -44,6 +45,7 @@ class StepTypes:
     tools: ToolSteps
     documents: Documents
     sops: SubSOPs
+    screening: Screening
 
 
 class Doers:
@@ -64,15 +66,21 @@ class Doers:
         self._executors, self._expressions = types.installed, types.expressions
         self._humans, self._tools = types.humans, types.tools
         self._documents, self._acceptance, self._parts = types.documents, acceptance, parts
+        self._screening = types.screening
         self._code, self._sops, self._dry, self._given = code, types.sops, dry, StandIns(sop, given or {})
 
     async def work(self, activation: Activation) -> Work:
-        """Does the work, its documents included. Raises what its doer raises, and AttemptFailed for documents."""
-        return await self._documents.added(activation, await self._done(activation))
+        """Does the work, its documents included. Raises what its doer raises, AttemptFailed for documents, Screened."""
+        await self._screening.begun(str(activation.key))
+        return await self._documents.added(activation, await self._screened(activation, await self._done(activation)))
 
     async def taken_over(self, activation: Activation, work: Work) -> Work:
-        """With the documents that this run makes of it."""
-        return await self._documents.added(activation, work)
+        """With the documents that this run makes of it. Raises Screened, also for what an earlier run made without screens."""
+        await self._screening.begun(str(activation.key))
+        return await self._documents.added(activation, await self._screened(activation, work))
+
+    async def _screened(self, activation: Activation, work: Work) -> Work:
+        return await self._screening.made(str(activation.key), self._sop.steps[activation.key.step].makes.artifact, work)
 
     async def _done(self, activation: Activation) -> Work:
         step = self._sop.steps[activation.key.step]

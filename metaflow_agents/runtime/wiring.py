@@ -45,6 +45,7 @@ from metaflow_agents.models.limits import Limiters
 from metaflow_agents.models.registry import Models
 from metaflow_agents.models.retry_policy import Patience
 from metaflow_agents.modules import CodeSources, load_function, sources_of
+from metaflow_agents.policy.screens import ScreenRule
 from metaflow_agents.questions.answer_queue import AnswerQueue
 from metaflow_agents.questions.broker import Asker, QuestionBroker
 from metaflow_agents.questions.inner import InnerDesk
@@ -72,6 +73,7 @@ from metaflow_agents.steps.given import given_inside
 from metaflow_agents.steps.human import Humans
 from metaflow_agents.steps.parts import ResultParts
 from metaflow_agents.steps.repeats import Repeats
+from metaflow_agents.steps.screening import Screening
 from metaflow_agents.steps.side_effects import Observations
 from metaflow_agents.steps.validation import Acceptance
 from metaflow_agents.tools.secrets import Secrets
@@ -86,6 +88,7 @@ class Options:
     sandbox: Sandbox = field(default_factory=Unchosen)
     folders: Mapping[str, Sequence[Path]] = field(default_factory=dict)     # fingerprint of a SOP → those of its Python
     secrets: Mapping[str, Secrets] = field(default_factory=dict)            # fingerprint → its secrets
+    screens: Mapping[str, Sequence[ScreenRule]] = field(default_factory=dict)       # fingerprint → what its policy screens by
     given: Mapping[str, Any] = field(default_factory=dict)
     earlier: Earlier | None = None
     effects: EarlierEffects | None = None      # of that run, which sub-SOPs may do again too
@@ -117,6 +120,7 @@ class Within:
     budgets: Budgets | InnerBudgets
     desk: InnerDesk
     policies: tuple[PolicySpec | None, ...]
+    screens: tuple[ScreenRule, ...]
     toolboxes: Mapping[str, Toolbox]
     staged: bool
     allowed: Sequence[str]
@@ -183,6 +187,8 @@ def assemble(program: Program, journal: Journal, options: Options, limiters: Lim
                     mailbox=AnswerQueue(journal.path) if journal.path.suffix else None)
         keep_head(journal, Heads(options.settings.heads))
     prefix, above = (within.prefix, within.policies) if within else ("", ())
+    screens = (*(within.screens if within else ()), *options.screens.get(program.fingerprint, ()))
+    screening = Screening(screens, bus, state, values)
     repeats = Repeats(desk, options.effects, secrets.masked, prefix)
     effects = Effects(bus, state, observations, desk, repeats)
     functions = Functions(sop, acceptance, observations, effects, load)
@@ -203,8 +209,8 @@ def assemble(program: Program, journal: Journal, options: Options, limiters: Lim
     tools = toolboxes[program.fingerprint]
     staged = within.staged if within else state.opened is not None and state.opened.staged
     allowed = within.allowed if within else () if state.opened is None else state.opened.allowed
-    equipment = Equipment(sop, Surroundings(bus, state, values, desk, secrets, repeats, staged=staged), tools, observations,
-                          commands, dry=options.models.dry, above=above, allowed=allowed)
+    around = Surroundings(bus, state, values, desk, secrets, repeats, screening, staged=staged)
+    equipment = Equipment(sop, around, tools, observations, commands, dry=options.models.dry, above=above, allowed=allowed)
     material = Material(program, values, tree.as_rendered, asked=AskedPeople(state, values),
                         noted=within.noted if within else None, prefix=prefix)
     agent = RoleAgent(context, conversations, material, options.models, caller, observations, Minds(memory, project),
@@ -225,7 +231,7 @@ def assemble(program: Program, journal: Journal, options: Options, limiters: Lim
         joined = assemble(inner, its, replace(options, models=options.inner[inner.fingerprint], earlier=before,
                                                        given=given_inside(options.given, step)), limiters,
                           folder=None, within=Within(f"{prefix}{key}/", name, step, acceptance, caps,
-                                                     inside, (*above, sop.policy), toolboxes, staged, allowed, told,
+                                                     inside, (*above, sop.policy), screens, toolboxes, staged, allowed, told,
                                                      its_over, f"{path}{step}/", file,
                                                      project.run, alone, inherited if wanted else None, halting, material.noted))
         return Joined(joined.scheduler, joined.values, inside, joined.memory, run_budget(inner, its_over).time,
@@ -236,7 +242,7 @@ def assemble(program: Program, journal: Journal, options: Options, limiters: Lim
     tool_steps = ToolSteps(sop, state, equipment, acceptance, commands, functions)
     documents = Documents(sop, tree, state, values, options.sandbox, dry=options.models.dry)
     types = StepTypes(agent, commands, functions, Executors(sop, acceptance, observations, effects), Expressions(sop, acceptance),
-                      Humans(program, acceptance, desk), tool_steps, documents, sops)
+                      Humans(program, acceptance, desk), tool_steps, documents, sops, screening)
     doers = Doers(sop, types, acceptance, ResultParts(compiled.meanings, state, values, memory, above),
                   CodeParts(program, reading, options.inner), dry=options.models.dry, given=options.given)
     parking = Parking(desk)

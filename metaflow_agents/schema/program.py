@@ -23,13 +23,14 @@ class Program(Value):
     and `folder`). `review:NAME` → what the judge of a step answers with. A pydantic schema stands as
     `{"$python": "package.module:Model"}`.
     `templates`: file name → text, for role prompts, `render` and what they include. `documents`: name of an OpenAPI service →
-    its description.
+    its description. `screens`: name of a file under `policy: {screen: …}` → heading → the names below it.
     """
 
     sop: SOP
     schemas: dict[str, dict[str, Any]] = Field(default_factory=dict)
     templates: dict[str, str] = Field(default_factory=dict)
     documents: dict[str, Any] = Field(default_factory=dict)
+    screens: dict[str, dict[str, tuple[str, ...]]] = Field(default_factory=dict)
     sops: dict[str, Program] = Field(default_factory=dict)
 
     def all(self) -> Iterator[Program]:

@@ -139,6 +139,11 @@ class SOP(Value):
     openapi: dict[Name, ApiSpec] = Field(default_factory=dict, description="services with an OpenAPI description, by name")
 
     @property
+    def screens(self) -> tuple[str, ...]:
+        """The screens that its policy names, as they are written."""
+        return () if self.policy is None else self.policy.screen
+
+    @property
     def tool_sources(self) -> dict[str, ToolSpec]:
         """Of the declared tools those that are sources, which installed packages add."""
         return {name: spec for name, spec in self.tools.items() if spec.source is not None}

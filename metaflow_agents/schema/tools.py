@@ -22,6 +22,13 @@ class PolicySpec(Value):
     allow: Texts = Field((), description="rules such as `write(src/**)`, `run(python -m pytest *)`, `mcp(github.search_*)`")
     ask: Texts = Field((), description="rules whose actions a person is asked about")
     deny: Texts = Field((), description="rules whose actions never happen")
+    screen: Texts = Field((), description="of the SOP: names of screens that packages add, and YAML files of names (`own.yaml`); "
+                                          "what one of them finds in a text ends the run")
+
+
+def is_file(screen: str) -> bool:
+    """Whether what a policy names as a screen is a file beside the SOP, and not what a package adds."""
+    return screen.lower().endswith((".yaml", ".yml"))
 
 
 class ToolSpec(Value):

@@ -245,6 +245,8 @@ GROUPS: dict[str, dict[str, Code]] = {
                                   "Correct its name."),
         "unknown-verb": Code("A policy rule begins with an unknown verb.", "Use the suggested name."),
         "bad-rule": Code("A policy rule can't be parsed.", "Write `VERB` or `VERB(PATTERN)`."),
+        "bad-screen": Code("A screen's file is not found or is no list of names, or a screen is duplicated, or is a role's.",
+                           "Write what the message names."),
         "rule-port": Code("A rule for a private host has no effect without a port, or the host is never allowed.",
                           "Write `connect(HOST:PORT)`."),
         "rule-without-effect": Code("A policy rule has no effect: another rule always wins, or the SOP has nothing that it "

@@ -101,6 +101,7 @@ class _Loading:
         merged = self._merged(self.document.data)
         schemas = attached.schemas(merged, self.document, self.files, self.overlays, self.folders.files)
         documents = attached.documents(merged, self.document, self.files, self.folders.files)
+        screens = attached.screens(merged, self.document, self.files, self.folders.files)
         places = Places(self.document, tuple(self.overlays))
         templates = attached.Templates(self.files, places)
         self._templates(merged, templates)
@@ -111,6 +112,7 @@ class _Loading:
             return self._ended(None)
         inner = self._inner(sop, places)
         program = Program(sop=sop, schemas=schemas, templates=templates.texts, **({"documents": documents} if documents else {}),
+                          **({"screens": screens} if screens else {}),
                           **({"sops": {name: one.program for name, one in inner.items()}} if inner else {}))
         sources = {name: text for one in inner.values() for name, text in one.sources.items()}
         return self._ended(LoadedSOP(program, {**self.files.sources, **sources}, self.entry, self.folders, places, inner))

@@ -11,6 +11,7 @@ from metaflow_agents.prompts import includes
 from metaflow_agents.schema.faults import SchemaWritten
 from metaflow_agents.schema.shorthand import to_json_schema
 from metaflow_agents.schema.sop import PATHS, is_whole_input, schema_among_keys
+from metaflow_agents.schema.tools import is_file
 from metaflow_agents.sop import library
 from metaflow_agents.sop.description import DESCRIPTIONS, read_description
 from metaflow_agents.sop.document import Document
@@ -18,6 +19,7 @@ from metaflow_agents.sop.names import misspelt_input_keys
 from metaflow_agents.sop.places import Overlay, Places, Spot
 from metaflow_agents.sop.places import Path as Place
 from metaflow_agents.sop.reading import MAX_BYTES, read_yaml
+from metaflow_agents.texts.names import plain_words
 
 MAX_TEMPLATES = 200
 MAX_PROBLEMS = 200
@@ -206,6 +208,39 @@ def documents(merged: dict[str, Any], entry: Document, files: ResourceFiles, fol
         elif document is not None:
             files.problems.append(Problem("openapi-not-found", f"`{written}` holds no OpenAPI description",
                                           "it begins with `openapi: 3.…`", *spot))
+    return found
+
+
+def screens(merged: dict[str, Any], entry: Document, files: ResourceFiles,
+            folders: list[Path]) -> dict[str, dict[str, list[str]]]:
+    """The lists of names that a SOP's policy screens by: name of a file → heading → the names below it."""
+    policy = merged.get("policy")
+    written = policy.get("screen") if isinstance(policy, dict) else None
+    found: dict[str, dict[str, list[str]]] = {}
+    for index, name in enumerate([written] if isinstance(written, str) else written if isinstance(written, list) else ()):
+        if not isinstance(name, str) or not is_file(name) or files.full:
+            continue
+        spot = (entry.file, *entry.at("policy", "screen", *([index] if isinstance(written, list) else [])))
+        refusal = library.name_refusal(name)
+        file = None if refusal else library.find_beside(name, folders)
+        if file is None:
+            why, mend = ((f"`{name[:60]}` is no file's name: {refusal}", "write the name of a file beside the SOP") if refusal
+                         else (files.not_found("file", name, folders),
+                               _nearest(name, library.file_names(folders, (".yaml", ".yml")))))
+            files.problems.append(Problem("bad-screen", why, mend, *spot))
+            continue
+        document = files.yaml(file)
+        if document is None:
+            continue
+        terms = document.data
+        if isinstance(terms, dict) and terms and all(
+                isinstance(one, list) and one and all(isinstance(term, str) and plain_words(term) for term in one)
+                for one in terms.values()):
+            found[name] = {str(heading): list(one) for heading, one in terms.items()}
+        else:
+            files.problems.append(Problem(
+                "bad-screen", f"`{name}` is no list of names", "write headings, each with a list of names that hold a letter or "
+                "a digit: `projects: [Bluebird, Operation Larch]`", document.file, 1, 1))
     return found
 
 

@@ -54,6 +54,9 @@ JOBS = {
             output=16 * MIB,
         ),
         WorkerJob(
+            "structures", "metaflow_agents.kits.chemistry.molecules", "structures_job", "rdkit", memory=1024 * MIB, output=MIB
+        ),
+        WorkerJob(
             "json", "metaflow_agents.agent.repair_job", "repair_job", "json_repair", seconds=5, memory=256 * MIB, output=4 * MIB
         ),
     )

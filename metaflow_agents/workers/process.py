@@ -20,6 +20,7 @@ from metaflow_agents.workers.serve import ANSWER, READY, REQUEST
 
 _START_SECONDS = 60.0               # on a machine that does many other things
 _WALL = 20                          # times the processor time: other processes want the machine too
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}     # numpy would start one a core, each with 40 MB of the address space
 _SERVE = Path(__file__).with_name("serve.py")
 _TOO_SLOW = frozenset({signal.SIGPROF, signal.SIGXCPU})
 
@@ -36,7 +37,7 @@ class Worker:
                 self._process = subprocess.Popen(
                     [sys.executable, "-I", "-S", "-B", str(_SERVE), job.module, job.function, str(job.memory),
                      *_folders(job.package)],
-                    stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={}, cwd="/",
+                    stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_ENVIRONMENT, cwd="/",
                     start_new_session=True)
             except OSError as error:
                 ours.close()

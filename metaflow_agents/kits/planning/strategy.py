@@ -10,7 +10,7 @@ the planner.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -119,6 +119,9 @@ class SolverSpec(StrategySpec):
     plan: AnswerExpression | None = Field(
         None, description="the plan in an answer, as an expression over `answer`: a text, or a list of actions like "
                           "`(pick-up a)`; it is carried out as well")
+    objects: AnswerExpression | None = Field(
+        None, description="the objects in an answer, as an expression over `answer` that gives a list of names: those of the "
+                          "problem, constants of the domain included, have to be in it, and no other")
     optimal: Annotated[bool, Field(strict=True)] = Field(
         False, description="a plan with as few actions as there can be; by default the first one that is found")
     repairs: Annotated[int, Field(ge=0, le=100, strict=True)] = Field(5, description="how often faults go back, all together")
@@ -126,7 +129,12 @@ class SolverSpec(StrategySpec):
 
     def calls(self, answer: int) -> int | None:
         """The translation, the answer, and as many of either again as there are repairs."""
-        return 1 + answer + self.repairs * (answer if self.plan is not None else 1)
+        return 1 + answer + self.repairs * (answer if self.held else 1)
+
+    @property
+    def held(self) -> bool:
+        """Whether the answer is compared with what was planned."""
+        return self.plan is not None or self.objects is not None
 
     def failures(self) -> int:
         """Each repair."""
@@ -162,7 +170,7 @@ class Solver(Strategy[SolverSpec]):
         written, plan, used = await self._solved(thinking, given)
         asked = self._ending(thinking, written.domain_text, written.problem_text, plan)
         said = await thinking.ask("turn.0", asked)
-        return said if self.given.plan is None else await self._checked(thinking, said, written, used)
+        return await self._checked(thinking, said, written, used) if self.given.held else said
 
     def _domain(self, thinking: Thinking) -> str:
         """The domain that the SOP gives; empty where the model writes it."""
@@ -239,15 +247,34 @@ class Solver(Strategy[SolverSpec]):
         raise AnswerInvalid(faults)
 
     def _faults(self, thinking: Thinking, said: Said, written: _Written) -> list[str]:
-        try:
-            plan = thinking.evaluate(self.given.plan or "", answer=thinking.value(said.reply))
-        except AnswerInvalid as error:
-            return list(error.faults)
-        lines = plan.splitlines() if isinstance(plan, str) else plan
-        if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
-            return [f"`{self.given.plan}` gave {str(plan)[:100]!r}; expected a plan: actions like `(pick-up a)`, in their order"]
-        done = execute(written.domain, written.problem, "\n".join(lines))
-        return [str(fault) for fault in done.faults]
+        """What is wrong with the plan and the objects in an answer."""
+        found: list[str] = []
+        if self.given.plan is not None:
+            plan, wrong = _lines(thinking, said, self.given.plan, "a plan: actions like `(pick-up a)`, in their order")
+            found += wrong or map(str, execute(written.domain, written.problem, "\n".join(plan)).faults)
+        if self.given.objects is not None:
+            objects, wrong = _lines(thinking, said, self.given.objects, "a list of objects' names")
+            found += wrong or _named(objects, written.problem)
+        return found
+
+
+def _lines(thinking: Thinking, said: Said, expression: str, expected: str) -> tuple[list[str], list[str]]:
+    """The list of texts, or the lines of a text, that an expression finds in an answer; and what is wrong."""
+    try:
+        found = thinking.evaluate(expression, answer=thinking.value(said.reply))
+    except AnswerInvalid as error:
+        return [], list(error.faults)
+    lines = found.splitlines() if isinstance(found, str) else found
+    if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
+        return [], [f"`{expression}` gave {str(found)[:100]!r}; expected {expected}"]
+    return list(lines), []
+
+
+def _named(names: Sequence[str], problem: PlanningProblem) -> list[str]:
+    """Objects that are missing in a list, and names that are no objects."""
+    given = {name.lower() for name in names}
+    return [f"the object `{name}` of the problem is missing" for name in problem.objects if name not in given] + \
+        [f"`{name}` is no object of the problem: leave it out" for name in names if name.lower() not in problem.objects]
 
 
 def _read(texts: Mapping[str, str]) -> _Written:

@@ -30,6 +30,18 @@ def broken(c: Context, where: Place, error: UsageError, *, key: bool = False) ->
     c.say("plugin-broken", where, message, mend, key=key)
 
 
+def check_plugin(c: Context, where: Place, group: str, name: str, what: str) -> None:
+    """That an installed package adds a thing of that name, which can be loaded."""
+    plugin = plugins.installed(group).get(name)
+    if plugin is None:
+        c.say("unknown-plugin", where, f"there is no {what} `{name}`", plugins.choices(group, name))
+        return
+    try:
+        plugin.load()
+    except UsageError as error:
+        broken(c, where, error)
+
+
 def spec_of(c: Context, where: Place, group: str, name: str, what: str) -> type[BaseModel] | None:
     """What `with` may hold of what an installed package adds; None where there is none, or it can't be loaded, which is told."""
     plugin = plugins.installed(group).get(name)

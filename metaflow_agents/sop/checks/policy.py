@@ -16,8 +16,9 @@ from metaflow_agents.policy.policy import Policy
 from metaflow_agents.policy.rules import PolicyRule, parse_rule
 from metaflow_agents.schema import paths
 from metaflow_agents.schema.sop import SOP
-from metaflow_agents.schema.tools import PolicySpec
+from metaflow_agents.schema.tools import PolicySpec, is_file
 from metaflow_agents.sop.checks.context import Context, Place
+from metaflow_agents.sop.checks.installed import check_plugin
 
 _NAMED: Mapping[Verb, tuple[str, Callable[[SOP], Collection[str]]]] = {
     "mcp": ("MCP server", lambda sop: sop.mcp_servers), "api": ("API", lambda sop: sop.openapi),
@@ -42,6 +43,7 @@ def check_policies(c: Context) -> None:
     if own is None or None in roles.values():
         return                                            # what they mean together is only known of rules that can be read
     bound = Policy(c.sop.policy)
+    _screens(c)
     _hosts(c, [*own, *(one for found in roles.values() for one in found or ())])
     _idle(c, own, [program.sop for program in c.program.all()])        # the policy holds in the SOPs that its steps are, too
     for found in roles.values():
@@ -67,6 +69,20 @@ def _read(c: Context, where: Place, spec: PolicySpec | None) -> list[_Written] |
                 c.say("unknown-verb" if isinstance(fault, VerbUnknown) else "bad-rule", place, fault.message,
                       fault.mend if tool is None or tool.tool in BUILT_IN else f"write `{tool.rule}`")
     return found if sound else None
+
+
+def _screens(c: Context) -> None:
+    """Screens that no package adds or that can't be loaded, that are named twice, or that a role names."""
+    for index, name in enumerate(c.sop.screens):
+        where = c.entry("policy", "screen", index)
+        if name in c.sop.screens[:index]:
+            c.say("bad-screen", where, f"the screen `{name}` is duplicated", "remove one of the two")
+        elif not is_file(name):
+            check_plugin(c, where, "screens", name, "screen")
+    for role, spec in c.sop.roles.items():
+        if spec.policy is not None and spec.policy.screen:
+            c.say("bad-screen", ("roles", role, "policy", "screen"), f"the role `{role}` names a screen, and screens look at all "
+                  "that is said in a run, whoever says it", "move it to the `policy` of the SOP")
 
 
 def _hosts(c: Context, rules: list[_Written]) -> None:

@@ -136,13 +136,13 @@ class Timeline:
         return [row for row in self.rows.values() if row.changed > seq]
 
     def neighbours(self, row: Row) -> tuple[str | None, str | None]:
-        """The activations of the same step that began before a row and after it."""
+        """What began before a row and after it: of a role's work that of all roles, of anything else that of the same step."""
         if self._lanes is None:
             self._lanes = {}
             for one in self.ordered():
-                lane = self._lanes.setdefault((one.place, one.path), {})
+                lane = self._lanes.setdefault(_lane(one), {})
                 lane[one.key] = len(lane)
-        lane = self._lanes[row.place, row.path]
+        lane = self._lanes[_lane(row)]
         keys, at = [*lane], lane[row.key]
         return keys[at - 1] if at else None, keys[at + 1] if at + 1 < len(keys) else None
 
@@ -339,6 +339,11 @@ _TAKES: dict[str, Callable[[Timeline, Raw, str], None]] = {
     "fired": Timeline._fired, "committed": Timeline._committed, "finished": Timeline._finished, "failed": Timeline._failed,
     "reserved": Timeline._reserved, "settled": Timeline._settled, "observed": Timeline._observed, "intended": Timeline._intended,
     "decided": Timeline._decided, "done": Timeline._done, "asked": Timeline._asked, "answered": Timeline._answered}
+
+
+def _lane(row: Row) -> tuple[str, str]:
+    """What is walked through together."""
+    return ("", "") if row.role else (row.place, row.path)
 
 
 def is_look(row: Row) -> bool:

@@ -14,7 +14,7 @@ from metaflow_agents.views.ui.versions import OneVersion, parted, spoken_name
 
 MOST = 100
 """Changes of one answer."""
-_FILES = 100                        # of one change
+_FILES = 12                         # of one change
 
 
 class _Anew(NamedTuple):
@@ -28,10 +28,10 @@ class _Anew(NamedTuple):
 
 def changes_told(index: RunIndex, history: FileHistory, ids: Mapping[int, str], blob: Callable[[str], bytes],
                  offset: int = 0) -> dict[str, Any]:
-    """`{total, changes: [{id, seconds, told, key, since: [{told, query}], files: [{told, sign, query}], more}]}`: `id` of a
+    """`{total, changes: [{id, seconds, told, key, since: [{told, query}], files: [{told, sign, query}], more, rest}]}`: `id` of a
     commit in git, by `ids` of its event; `seconds` of the run, None of what no step did; `since`: what it was made from that was
     not there when the version before was made; `query`: where the page shows it, None for what is gone; `more`: files that are
-    not listed.
+    not listed, which `rest` shows.
     """
     found: list[tuple[int, Told | _Anew]] = [(one.seq, one) for one in history.commits]
     found += [(one.version.seq, one) for one in _inside(index, blob)]
@@ -59,12 +59,12 @@ def _commit(one: Told, index: RunIndex, ids: Mapping[int, str]) -> dict[str, Any
             key, seconds = versions[number - 1].firing, round(versions[number - 1].at, 3)
             since += list(_since(index, artifact, versions[number - 2], versions[number - 1])) if number > 1 else []
     files = []
-    for path, sign, artifact, number in one.paths:
+    for path, sign, artifact, number in one.paths[:_FILES]:
         before = {"a": f"{artifact}@{number - 1}"} if sign == " " and number > 1 else {}
         query = None if sign == "-" else {"tab": "files", "path": path, "version": f"{artifact}@{number}", **before}
         files.append({"told": line(path), "sign": sign, "query": query})
     return {"id": ids.get(one.seq), "seconds": seconds, "told": line(one.message.partition("\n")[0]), "key": key, "since": since,
-            "files": files, "more": one.changed - len(files)}
+            "files": files, "more": one.changed - len(files), "rest": {"tab": "files"}}
 
 
 def _anew(one: _Anew, index: RunIndex, blob: Callable[[str], bytes]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _anew(one: _Anew, index: RunIndex, blob: Callable[[str], bytes]) -> dict[str
     return {"id": None, "seconds": round(one.version.at, 3), "key": firing,
             "told": f"{spoken_name(one.whole)}@{one.number} by {index.who(firing)}",
             "since": list(_since(index, one.whole, one.before, one.version)), "files": files,
-            "more": max(len(differ) - _FILES, 0)}
+            "more": max(len(differ) - _FILES, 0), "rest": query}
 
 
 def _since(index: RunIndex, whole: str, before: OneVersion, version: OneVersion) -> Iterator[dict[str, Any]]:

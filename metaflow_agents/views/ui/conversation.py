@@ -11,6 +11,7 @@ from typing import Any
 
 from metaflow_agents.journal.run_summary import RawJournal, unwrapped
 from metaflow_agents.models.port import tokens_of
+from metaflow_agents.models.schema_in_words import asks_for_text
 from metaflow_agents.schema.keys import CHECKED, EMBED, REPAIRED, innermost
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.model import digest as digest_of
@@ -139,6 +140,8 @@ class Conversations:
         embeds = EMBED in call.key
         messages = [] if embeds else [self._message(number, message, call.asked["request"], row)
                                       for number, message in list(enumerate(request["messages"]))[same:]]
+        if after is None and not embeds and (beside := _beside(request, call.asked["request"])):
+            messages.append({"role": "beside", "parts": beside})
         bar = call.bar
         return {
             "key": call.key, "seq": call.seq, "branch": branch_of(rest), "try": call.asked.get("try", 0),
@@ -270,6 +273,13 @@ def _leading(calls: Sequence[_Call], offset: int) -> Iterable[_Call]:
     branch = branch_of(innermost(calls[offset].key)[1])
     same = [call for call in calls[:offset] if branch_of(innermost(call.key)[1]) == branch]
     return [calls[0], *same[-1:]]
+
+
+def _beside(request: Mapping[str, Any], digest: str) -> list[dict[str, Any]]:
+    """What is sent beside the messages: the schema of the answer, and the tools."""
+    schema = None if asks_for_text(request.get("schema")) else request["schema"]
+    sent = [(word, text_of(value)) for word, value in (("schema", schema), ("tools", request.get("tools"))) if value]
+    return [_part(word, "", text(written, digest, word), written) for word, written in sent]
 
 
 def _part(kind: str, name: str, told: Text, written: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from metaflow_agents.schema.payload import Data, Files, unpack
 from metaflow_agents.views.ui.texts import line
 
 _FILES = 3_000                      # of the tree
-_PATHS = 100                        # of one commit
+_PATHS = 20                         # of one commit
 _SIZED = 300                        # files whose sizes are told
 _VERSIONS = 30                      # of a file, the latest
 

@@ -83,17 +83,17 @@ class Showing:
     def _whole(self, own: str, place: str, payload: str, held: Held, values: Values) -> Shown:
         match held:
             case Files():
-                return {"kind": "files", "entries": self._entries(held.files, "path"), "total": len(held.files),
+                return {"kind": "files", "entries": self._entries(held.files), "total": len(held.files),
                         "missing": [line(path) for path in held.missing[:_ENTRIES]], "assumed": _lines(held.assumed)}
             case Collection():
                 table = table_of({key: values.plain(item) for key, item in held.items[:_ENTRIES]})
-                return {"kind": "collection", "entries": self._entries(dict(held.items), "key"), "total": len(held.items),
+                return {"kind": "collection", "entries": _keys(held), "total": len(held.items),
                         "missing": [line(key) for key in held.missing[:_ENTRIES]], **({"table": table} if table else {})}
             case Binary():
                 return {**shown_file(held.name or own, self._blob(held.sha256), held.sha256), "assumed": _lines(held.assumed)}
             case Data():
                 return {**self._data(own, place, payload, held, values), "assumed": _lines(held.assumed),
-                        **({"entries": self._entries(held.documents, "path")} if held.documents else {})}
+                        **({"entries": self._entries(held.documents)} if held.documents else {})}
         return shown_value(jsonable(values.plain(payload)), payload)
 
     def _data(self, own: str, place: str, payload: str, held: Data, values: Values) -> Shown:
@@ -130,10 +130,15 @@ class Showing:
             return shown_file(path, self._blob(digest), digest)
         raise UsageError(f"`{line(name)}` is one file: leave out `{line(path)}`")
 
-    def _entries(self, named: Mapping[str, str], word: str) -> list[dict[str, Any]]:
-        """Paths or keys as they are asked for, how they are told, and how many bytes those are that are listed first."""
-        return [{word: key, "told": line(key), "bytes": len(self._blob(digest)) if number < _SIZED else None}
-                for number, (key, digest) in enumerate(list(named.items())[:_ENTRIES])]
+    def _entries(self, named: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Paths as they are asked for, how they are told, and how many bytes those are that are listed first."""
+        return [{"path": path, "told": line(path), "bytes": len(self._blob(digest)) if number < _SIZED else None}
+                for number, (path, digest) in enumerate(list(named.items())[:_ENTRIES])]
+
+
+def _keys(held: Collection) -> list[dict[str, Any]]:
+    """The keys of items, as paths are listed; how large an item is does not show in its payload."""
+    return [{"key": key, "told": line(key), "bytes": None} for key, _ in held.items[:_ENTRIES]]
 
 
 def _named(parts: Mapping[str, str], path: str, name: str) -> str:

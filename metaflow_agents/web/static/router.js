@@ -52,7 +52,7 @@ export function parseKey(key) {
 	return { step, round: number(round), item: item === undefined ? null : decoded(item), attempt: number(attempt), inner };
 }
 
-/** Whether the key of a row, bar or node is selected: it is that key, or lies inside it (`write` selects `write@2~0`). */
+/** Whether a key is selected: it is that key, or lies inside it (`write` selects `write@2~0`). */
 export function within(key, selected) {
 	return !!selected && (key === selected || (key.startsWith(selected) && /[@[~/]/.test(key[selected.length])));
 }

@@ -1,4 +1,4 @@
-// How pages name an activation: `write@2[ch1]~1` is "write 2 [ch1], try 2"; inside a sub-SOP, the activations around it stand before.
+// How pages name an activation: `write@2[ch1]~1` is "write 2 [ch1], try 2"; those around it stand before.
 
 /** {outer, step, round, item, attempt} of a row or a conversation; `outer` are the names of the activations around it. */
 export function named({ key, step, round, item, attempt }) {

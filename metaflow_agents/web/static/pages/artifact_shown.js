@@ -1,4 +1,4 @@
-// One version of an artifact, or one of its files, as what it is: Markdown, a page, an image, a table, code, data, text.
+// One version of an artifact, or one of its files, as what it is.
 
 import { Button, Bytes, Code, Copy, count, Empty, html, Loaded, Markdown, plural, Text, useEffect, useLoad, useState } from "../parts.js";
 

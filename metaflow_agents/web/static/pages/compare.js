@@ -1,4 +1,4 @@
-// Two runs side by side: what differs in their SOPs, models, prompts, firings, costs, and in what they made. As `sop diff` says it.
+// Two runs side by side, as `sop diff` has them.
 
 import { Button, Choice, count, Diff, duration, Empty, html, Loaded, money, plural, Problem, State, Table, useLoad, useState, useTitle } from "../parts.js";
 import { altered, go, href } from "../router.js";

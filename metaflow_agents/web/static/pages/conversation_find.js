@@ -1,10 +1,10 @@
-// Finding words in a conversation: where they are is worked out from what was loaded, not from the page, in which texts are folded.
+// Finding words in a conversation: in what was loaded, not in the page, which folds texts.
 
 import { createContext, html, useContext, useEffect, useRef } from "../parts.js";
 
 const MARKED = 500;                     // in one text
 
-/** What is looked for, {query, at: {id, nth} | null}: `id` names a text (see `passages`), `nth` counts the places in it. */
+/** What is looked for, {query, at: {id, nth} | null}: the text (see `passages`), and which place in it. */
 export const Finding = createContext({ query: "", at: null });
 
 export const textOf = (text) => (typeof text === "string" ? text : text?.text ?? "");

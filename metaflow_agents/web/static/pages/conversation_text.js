@@ -1,4 +1,4 @@
-// One text of a conversation: long ones are folded, and unfold by a button or where something in them is looked for.
+// One text of a conversation: a long one is folded until it is wanted, or something in it is looked for.
 
 import { count, html, Text, useContext, useState } from "../parts.js";
 import { Finding, Marked, textOf } from "./conversation_find.js";
@@ -32,7 +32,7 @@ export function Passage({ id, text, run, api, kind = "mono" }) {
 	</div>`;
 }
 
-/** A text that stands folded in one line until it is wanted: the parts of a prompt. `label` and `told` stand in that line. */
+/** A text that is folded until it is wanted. `label` and `told` stand in its line. */
 export function Folded({ id, label, told, text, open: initially, run, api, kind, badge }) {
 	const { at } = useContext(Finding);
 	const [open, setOpen] = useState(initially);

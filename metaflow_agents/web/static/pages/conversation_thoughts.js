@@ -1,4 +1,4 @@
-// The thoughts of a strategy as a tree: what was gone on with stands out, what was dropped is folded away.
+// The thoughts of a strategy as a tree: what was dropped is folded away.
 
 import { html, Link, plural, useMemo, useState } from "../parts.js";
 

@@ -1,4 +1,4 @@
-// A tool call as it went: what was asked for, what the policy decided and by which rule, what a person said, what came of it.
+// A tool call: what was asked for, what the policy decided by which rule, what a person said, what came of it.
 
 import { Duration, html } from "../parts.js";
 import { textOf } from "./conversation_find.js";

@@ -5,8 +5,8 @@ import { Finding, textOf } from "./conversation_find.js";
 import { Folded, Passage } from "./conversation_text.js";
 import { Tool, anchor } from "./conversation_tools.js";
 
-const SPEAKERS = { system: "System", user: "Prompt", assistant: "Answer", tool: "Tool result" };
-const KINDS = { form: "form of the answer", material: "what it works from", standing: "how the run stands", text: "" };
+const SPEAKERS = { system: "System", user: "Prompt", assistant: "Answer", tool: "Tool result", beside: "Sent beside" };
+const KINDS = { form: "form of the answer", material: "what it works from", standing: "how the run stands", schema: "JSON Schema of the answer", text: "" };
 
 export function Turn({ turn, number, before, role, run, api, chosen }) {
 	const asked = turn.messages.reduce((sum, { parts }) => sum + parts.reduce((all, part) => all + (part.tokens || 0), 0), 0);
@@ -26,7 +26,7 @@ export function Turn({ turn, number, before, role, run, api, chosen }) {
 	</article>`;
 }
 
-/** What was sent. Answers and results that stand in the turn before are folded away: they were sent again, and read already. */
+/** What was sent. What stands in the turn before is folded away. */
 function Messages({ turn, whole, run, api }) {
 	const { at } = useContext(Finding);
 	const [open, setOpen] = useState(false);

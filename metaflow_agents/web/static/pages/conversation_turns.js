@@ -60,7 +60,7 @@ export class Conversation {
 	}
 }
 
-/** A turn as it is shown: JSON that was answered in one line is indented, arguments stand one below the other. */
+/** A turn as it is shown: JSON is indented, arguments stand one below the other. */
 function readable(turn) {
 	const answer = textOf(turn.answer);
 	const value = turn.answer?.cut || answer.includes("\n") ? undefined : parsed(answer);

@@ -1,4 +1,4 @@
-// Paths as a tree of folders, in which a folder that holds nothing but one other folder stands in one line with it.
+// Paths as a tree of folders; a folder that holds one other alone stands in one line with it.
 
 import { bytes, html, useState } from "../parts.js";
 
@@ -19,14 +19,14 @@ export function folders(entries) {
 
 const MANY = 300;                       // in one folder: the rest by a button
 
-export function FileTree({ entries, chosen, onChoose, label = "Files" }) {
-	return html`<nav class="file-tree" aria-label=${label}><${Level} folder=${folders(entries)} prefix="" chosen=${chosen} onChoose=${onChoose} depth=${0} many=${entries.length > 60} /></nav>`;
+export function FileTree({ entries, chosen, onChoose, label = "Files", sorted = true }) {
+	return html`<nav class="file-tree" aria-label=${label}><${Level} folder=${folders(entries)} prefix="" chosen=${chosen} onChoose=${onChoose} sorted=${sorted} depth=${0} many=${entries.length > 60} /></nav>`;
 }
 
-function Level({ folder, prefix, chosen, onChoose, depth, many }) {
+function Level({ folder, prefix, chosen, onChoose, sorted = true, depth, many }) {
 	const [shown, setShown] = useState(MANY);
 	const inner = [...folder.folders].sort(([a], [b]) => a.localeCompare(b)).map(([name, held]) => squeezed(name, held));
-	const files = [...folder.files].sort((a, b) => a.name.localeCompare(b.name));
+	const files = sorted ? [...folder.files].sort((a, b) => a.name.localeCompare(b.name)) : folder.files;
 	return html`<ul class="file-level">
 		${inner.map(([name, held]) => html`<${Folder} key=${`${name}/`} name=${name} folder=${held} prefix=${`${prefix}${name}/`} chosen=${chosen} onChoose=${onChoose} depth=${depth} many=${many} />`)}
 		${files.slice(0, shown).map((file) => html`<li key=${file.path}><button class=${`file ${file.path === chosen ? "chosen" : ""}`} aria-current=${file.path === chosen ? "true" : undefined} title=${file.told ?? file.path}

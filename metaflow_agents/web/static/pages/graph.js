@@ -1,4 +1,4 @@
-// A graph as SVG: boxes and paths as the server laid them out, with a state for each; also the page of a SOP draws with it.
+// A graph as SVG: boxes and paths as the server laid them out, with a state for each.
 
 import { Button, html, useLatest, useLayoutEffect, useRef, useShortcuts, useSize, useState } from "../parts.js";
 
@@ -43,6 +43,7 @@ export function Graph({ graph, states, selected, onSelect, label, children }) {
 		if (size.width && steps[0]) frame.current.scrollLeft = (steps[0].x + steps[0].w / 2) * scale - size.width / 2;
 	}, [size.width > 0]);
 	const live = ({ from, to }) => !states || [from, to].every((id) => !["idle", "never"].includes(states.get(id)?.hue));       // both have fired
+	const beside = aside(graph.edges, live);
 	const move = (event) => {
 		const way = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
 		const node = graph.nodes.find(({ id }) => id === focused.current);
@@ -63,7 +64,7 @@ export function Graph({ graph, states, selected, onSelect, label, children }) {
 					<path class=${`arrow ${kind}`} d="M0 0.5L8 4L0 7.5z" /></marker>`)}</defs>
 				<g>${graph.edges.map((edge, at) => {
 					const near = selected && (edge.from === selected || edge.to === selected);
-					return html`<path key=${at} class=${`edge ${edge.kind} ${edge.back ? "back" : ""} ${edge.aside ? "aside" : ""} ${near ? "near" : ""} ${live(edge) ? "" : "pale"}`} d=${edge.d} marker-end=${`url(#arrow-${near ? "near" : edge.back ? "back" : ""})`} />`;
+					return html`<path key=${at} class=${`edge ${edge.kind} ${edge.back ? "back" : ""} ${beside(edge) ? "aside" : ""} ${near ? "near" : ""} ${live(edge) ? "" : "pale"}`} d=${edge.d} marker-end=${`url(#arrow-${near ? "near" : edge.back ? "back" : ""})`} />`;
 				})}</g>
 				${graph.nodes.map((node) => html`
 					<${Node} key=${node.id} node=${node} state=${states?.get(node.id)} selected=${node.id === selected} entry=${node.id === entry} scale=${scale}
@@ -72,7 +73,16 @@ export function Graph({ graph, states, selected, onSelect, label, children }) {
 		<div class="graph-tools"><${Button} kind="small" label="Smaller" run=${() => by(1 / STEP)}>−<//>
 			<${Button} kind="small" label="Fit" run=${() => setZoom(fit)}>Fit<//>
 			<${Button} kind="small" label="Larger" run=${() => by(STEP)}>+<//></div>
-		<${Legend} edges=${graph.edges} /></div>`;
+		<${Legend} edges=${graph.edges} more=${graph.edges.some(beside)} /></div>`;
+}
+
+/** Whether an edge says what others say: of what has fired, others that have; else as the server has it. */
+export function aside(edges, live) {
+	const after = new Map();
+	for (const edge of edges) if (!edge.back && live(edge)) after.set(edge.from, [...(after.get(edge.from) || []), edge.to]);
+	const leads = (from, to, seen) => (after.get(from) || []).some((next) => next === to || (!seen.has(next) && seen.add(next) && leads(next, to, seen)));
+	const implied = ({ from, to }) => after.get(from).some((next) => next !== to && leads(next, to, new Set()));
+	return (edge) => (edge.back || !live(edge) ? edge.aside : implied(edge));
 }
 
 function Node({ node, state, selected, entry, scale, onFocus, onSelect }) {
@@ -104,10 +114,10 @@ function Node({ node, state, selected, entry, scale, onFocus, onSelect }) {
 const KINDS = { needs: "needs: starts when it is there", wants: "wants: starts anew when it changes", sees: "sees: reads it" };
 
 /** What the kinds of lines mean; only those that are there. */
-function Legend({ edges }) {
+function Legend({ edges, more }) {
 	const there = Object.keys(KINDS).filter((kind) => edges.some((edge) => edge.kind === kind));
 	return html`<ul class="legend" aria-label="Lines">${there.map((kind) => html`<li key=${kind} title=${KINDS[kind]}>
-		<svg width="26" height="8" aria-hidden="true"><path class=${`edge ${kind}`} d="M0 4h26" /></svg>${kind}</li>`)}</ul>`;
+		<svg width="26" height="8" aria-hidden="true"><path class=${`edge ${kind}`} d="M0 4h26" /></svg>${kind}</li>`)}${more ? html`<li>all lines of a step: choose it</li>` : null}</ul>`;
 }
 
 /** The nearest node in a direction: what lies aside counts double. */

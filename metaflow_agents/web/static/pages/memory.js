@@ -1,4 +1,4 @@
-// What roles remember beyond a run: looked through, searched, forgotten. As `sop memory show`, `search` and `forget`.
+// What roles remember beyond a run: looked through, searched, forgotten.
 
 import { announce, Button, Choice, Confirm, count, Empty, html, Loading, plural, Problem, Search, Time, useEffect, useLoad, useRef, useRows, useState, useTitle } from "../parts.js";
 import { altered, go, href } from "../router.js";

@@ -1,4 +1,4 @@
-// Page 2: begin a run. Without a file the SOPs that there are; with one a form of its inputs, and what `sop check` says beside it.
+// Begin a run: the SOPs that there are, or a form of one's inputs with what `sop check` says.
 
 import { announce, Button, Choice, count, Empty, Entry, html, Loading, money, plural, Problem, Search, Tick, useEffect, useLoad, useRef, useRows, useState, useTitle } from "../parts.js";
 import { go, href } from "../router.js";

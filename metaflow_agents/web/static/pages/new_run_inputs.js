@@ -1,4 +1,4 @@
-// One input of a SOP as a control: text, choices, numbers, lists, files and folders by path or upload, JSON with its schema.
+// One input of a SOP as a control.
 
 import { bytes, Field, html, plural, Tick, useState } from "../parts.js";
 
@@ -16,7 +16,7 @@ export function written(input) {
 
 const listed = (value) => (Array.isArray(value) ? value.map((line) => line.trim()).filter(Boolean) : value);
 
-/** Why what was typed can't be sent; empty where it can. The server checks it against the whole schema. */
+/** Why what was typed can't be sent; empty where it can. */
 export function unfit(input, value) {
 	if (value === undefined || typeof value === "boolean") return "";
 	if (Array.isArray(value) ? !listed(value).length : !value.trim()) return required(input) ? "This input is required." : "";

@@ -1,11 +1,11 @@
-// One question of a run: what is asked, why, by whom, what was read from outside, and the ways to answer. For the inbox and the run.
+// One question of a run: what is asked, why, by whom, what was read from outside, and the ways to answer.
 
 import { announce, Button, Choice, Complaint, Entry, html, Tick, Time, useState } from "../parts.js";
 import { href } from "../router.js";
 
 export const idOf = ({ run, number }) => `${run} ${number}`;
 
-/** A run that has stopped to wait goes on as soon as nothing of it is open. One that is running takes the answer in by itself. */
+/** A run that rests goes on once nothing of it is open; one that is running takes the answer in by itself. */
 export async function afterAnswer(api, question, open, resume) {
 	dispatchEvent(new Event("sop-questions"));
 	if (!resume || open.some((one) => one.run === question.run && idOf(one) !== idOf(question))) return;

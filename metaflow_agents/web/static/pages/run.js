@@ -1,4 +1,4 @@
-// The page of a run: how it stands, what it spent, what it waits for; four views on the same thing, linked; a panel at the side.
+// The page of a run: how it stands, what it spent; four linked views; a panel at the side.
 
 import { announce, Button, Empty, html, Loading, Problem, Tabs, useEffect, useLatest, useLoad, useMemo, useModule, useRef, useShortcuts, useState, useTitle } from "../parts.js";
 import { altered, go, href } from "../router.js";
@@ -12,7 +12,7 @@ const VIEWS = {
 	artifacts: ["Artifacts", () => import("./run_artifacts.js")],
 };
 
-/** The overview, kept up to date by the stream, and what else wants to know of events: {overview, feed, error, reload}. */
+/** The overview, kept up to date by the stream: {overview, feed, error, reload}. */
 function useRun(api, run, setLink) {
 	const { value, error, reload } = useLoad(() => api.run(run), [run]);
 	const [overview, setOverview] = useState(null);

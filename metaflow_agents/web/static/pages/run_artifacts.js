@@ -1,4 +1,4 @@
-// What a run made: artifacts with their versions, who made them and why, any two compared; files; what changed.
+// What a run made: artifacts with their versions, any two compared; files; what changed.
 
 import { Button, Choice, count, Empty, html, Link, Loaded, plural, Tabs, useEffect, useLoad, useRef, useRows, useState } from "../parts.js";
 import { altered, go, within } from "../router.js";
@@ -96,7 +96,7 @@ function Content({ api, run, what, path, to }) {
 		return html`${value.missing?.length ? html`<p class="complaint">Missing, because their work failed: ${value.missing.join(", ")}</p>` : null}
 			<div class="inside"><div class="panel inside-list"><p class="quiet label">${plural(value.total ?? entries.length, value.kind === "collection" ? "item" : "file")}</p>
 				${value.table ? html`<button class=${`file ${open ? "" : "chosen"}`} onClick=${() => to({ path: "" })}>as a table</button>` : null}
-				<${FileTree} entries=${entries} chosen=${open?.path} onChoose=${(entry) => to({ name: what.name, version: String(what.version), path: entry.path })} /></div>
+				<${FileTree} entries=${entries} sorted=${value.kind === "files"} chosen=${open?.path} onChoose=${(entry) => to({ name: what.name, version: String(what.version), path: entry.path })} /></div>
 			<div class="inside-main">${open ? html`<h4 class="mono file-path">${open.told}</h4><${Shown} key=${open.path} api=${api} run=${run} what=${{ ...what, path: open.path }} />`
 				: value.table ? html`<div class="panel shown-body"><${Rows} table=${value.table} /></div>` : html`<${Empty} title="It holds nothing" />`}</div></div>`;
 	}}<//>`;

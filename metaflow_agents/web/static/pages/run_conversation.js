@@ -1,4 +1,4 @@
-// A conversation that reads like one: what a role was shown, by its parts, what it answered, what it did, and what came of it.
+// A conversation: what a role was shown, by its parts, what it answered, what it did, and what came of it.
 
 import { Button, Copy, Count, Empty, html, Loading, modelName, plural, Problem, Search, State, useEffect, useLatest, useLoad, useMemo, useReducer, useRef, useShortcuts, useState } from "../parts.js";
 import { href, within } from "../router.js";
@@ -12,7 +12,7 @@ import { Fork } from "./run_head.js";
 
 export default function ConversationView({ api, run, overview, feed, selected, select }) {
 	const own = activationOf(selected);
-	const { value: found, error, loading } = useLoad(() => (own ? own : resolved(api, run, selected)), [own, own ? "" : selected]);
+	const { value: found, error, loading } = useLoad(() => (own ? own : resolved(api, run, selected, overview.state === "running")), [own, own ? "" : selected]);
 	const key = own || found;
 	if (error) return html`<${Problem} error=${error} />`;
 	if (!key && loading) return html`<${Loading} />`;
@@ -27,8 +27,10 @@ const activationOf = (key) => {
 	return last < 0 ? "" : parts.slice(0, last + 1).join("/");
 };
 
-/** Of what is selected the activation that asked a model last, or began last. */
-async function resolved(api, run, selected) {
+/** Of what is selected the activation that asked a model last, or began last; of all of a run that has ended the first one. */
+async function resolved(api, run, selected, live) {
+	const first = !selected && !live && (await api.activations(run, { limit: 50 })).rows.find((row) => row.calls);
+	if (first) return first.key;
 	const latest = async (query) => {
 		const { total } = await api.activations(run, { ...query, limit: 1 });
 		if (!total) return [];
@@ -57,8 +59,8 @@ function One({ api, run, overview, feed, at, activation, select }) {
 	useShortcuts([
 		{ keys: "j", told: "next turn", run: () => step(1) },
 		{ keys: "k", told: "turn before", run: () => step(-1) },
-		{ keys: "]", told: "next activation of the step", run: () => told?.next && select(told.next) },
-		{ keys: "[", told: "activation before", run: () => told?.previous && select(told.previous) },
+		{ keys: "]", told: "next conversation", run: () => told?.next && select(told.next) },
+		{ keys: "[", told: "conversation before", run: () => told?.previous && select(told.previous) },
 		{ keys: "n", told: "next place found", run: () => find.step(1) },
 		{ keys: "N", told: "place found before", run: () => find.step(-1) },
 	]);
@@ -83,7 +85,7 @@ function One({ api, run, overview, feed, at, activation, select }) {
 	<//>`;
 }
 
-/** Turns and what was done beside them, by when it began; what is behind the last turn that is here waits until all are. */
+/** Turns and what was done beside them, by when it began; what is behind the last turn waits until all are here. */
 function inOrder(turns, acts, whole) {
 	const found = turns.map((turn, number) => ({ turn, number, seq: turn.seq }));
 	for (const act of acts) {
@@ -107,7 +109,7 @@ function useConversation(api, run, key, feed) {
 	return conversation;
 }
 
-/** What is looked for, and the place that is looked at. Turns that are not here yet are asked for first. */
+/** What is looked for, and the place that is looked at; all turns are asked for first. */
 function useFind(conversation) {
 	const [query, setQuery] = useState("");
 	const [nth, setNth] = useState(0);
@@ -144,8 +146,8 @@ function Head({ told, turns, conversation, open, overview, live, onFork }) {
 		<p class="quiet conversation-told">${told.does?.kind && told.does.kind !== "role" ? html`<span>${told.does.kind} <code>${told.does.told}</code></span>` : null}${told.role ? html`<span>${told.role}</span>` : null}${told.model ? html`<span class="mono cut-line" title=${told.model}>${modelName(told.model)}</span>` : null}
 			<span>${plural(told.total ?? turns.length, "turn")}</span>${tokensIn ? html`<span><${Count} value=${tokensIn} /> tokens in, <${Count} value=${tokensOut} /> out${whole ? "" : " so far"}</span>` : null}</p>
 		<div class="row conversation-acts">
-			<${Button} kind="small" disabled=${!told.previous} title="Activation of this step before ([)" run=${() => open(told.previous)}>← Previous<//>
-			<${Button} kind="small" disabled=${!told.next} title="Next activation of this step (])" run=${() => open(told.next)}>Next →<//>
+			<${Button} kind="small" disabled=${!told.previous} title="Conversation before ([)" run=${() => open(told.previous)}>← Previous<//>
+			<${Button} kind="small" disabled=${!told.next} title="Next conversation (])" run=${() => open(told.next)}>Next →<//>
 			<${Copy} text=${async () => { await conversation.until(() => false); return asMarkdown(conversation); }} label="Copy" />
 			${live && overview.can?.fork !== false ? html`<${Button} kind="small" run=${onFork}>Run again from here…<//>` : null}
 		</div></header>`;

@@ -16,7 +16,7 @@ export default function RunGraph({ api, route, run, overview, selected, select, 
 	return html`<div class="graph-view">
 		<${Graph} graph=${graph} label="Steps of the run" selected=${chosen ? `step:${chosen.step}` : ""} states=${states}
 			onSelect=${(node) => node.id.startsWith("step:") && select(node.name === chosen?.step && !chosen.inner && chosen.round === null ? "" : node.name)} />
-		<${Detail} run=${run} overview=${overview} steps=${shown} chosen=${chosen} graph=${graph} select=${select} past=${past.at} />
+		<${Detail} run=${run} overview=${overview} steps=${shown} selected=${selected} chosen=${chosen} graph=${graph} select=${select} past=${past.at} />
 		<${Slider} past=${past} last=${seq} overview=${overview} live=${live} /></div>`;
 }
 
@@ -96,8 +96,8 @@ function Ended({ overview, select }) {
 
 const RANK = { failed: 0, running: 1, waiting: 2 };
 
-/** The chosen step in words; without one what is running, failed or waits. Its height stays, so that the graph does. */
-function Detail({ run, overview, steps, chosen, graph, select, past }) {
+/** The chosen step in words; without one what is running, failed or waits. Its height stays. */
+function Detail({ run, overview, steps, selected, chosen, graph, select, past }) {
 	const step = chosen && steps[chosen.step];
 	if (!step) {
 		const names = graph.nodes.filter(({ id }) => id.startsWith("step:")).map(({ name }) => name);
@@ -110,11 +110,11 @@ function Detail({ run, overview, steps, chosen, graph, select, past }) {
 			: html`<${Ended} overview=${overview} select=${select} />`}</div>`;
 	}
 	const round = chosen.round ?? step.fired;
-	const key = round ? `${chosen.step}@${round}` : chosen.step;
+	const key = chosen.inner ? selected : round ? `${chosen.step}@${round}` : chosen.step;
 	const { items } = step;
 	const [name, version] = (step.maker_of?.at(-1) || "").split("@");
 	const link = (view, query, label) => html`<a class="button small" href=${href("run", { run, view, ...query })}>${label}</a> `;
-	return html`<div class="graph-detail"><div class="spread"><h2>${chosen.step} <${State} state=${step.state} /></h2>
+	return html`<div class="graph-detail"><div class="spread"><h2>${chosen.inner ? `${selected.replace(/~\d+/g, "")} in ` : ""}${chosen.step} <${State} state=${step.state} /></h2>
 			<span class="row">${link("conversation", { key }, "Conversation")}
 				${link("time", { key: chosen.step }, graph.nodes.some((node) => node.kind === "sop" && node.name === chosen.step) ? "Steps inside" : "Time line")}
 				${name ? link("artifacts", { key: chosen.step, name, version }, step.maker_of.at(-1)) : null}</span></div>

@@ -110,7 +110,7 @@ function useNowOf(overview, live) {
 	return Math.max(overview.seconds || 0, 0.001) + (live ? (performance.now() - heard.current.at) / 1000 : 0);
 }
 
-/** The length of the axis: with room to grow while the run goes on, so that bars stand still for a while. */
+/** The length of the axis, with room to grow while the run goes on. */
 const extentOf = (now, live) => (live ? 1.3 ** Math.ceil(Math.log(Math.max(now * 1.05, 5)) / Math.log(1.3)) : Math.max(now, 0.01));
 
 /** What was chosen elsewhere comes into view here, once its row is known. */
@@ -138,7 +138,7 @@ function useSelection({ rows, api, run, selected, place, setPlace, setReveal }) 
 	}, [selected, rows, rows.head === null]);
 }
 
-/** The place of the next failed (or repeated) row behind `place`, or before it; null where there is none. */
+/** The place of the next failed (or repeated) row behind `place`, or before it. */
 function nextMark(rows, state, place, by) {
 	const here = rows.here().map((row, number) => [row, rows.places.get(row.key) ?? number]).filter(([row]) => row.state === state).map(([, number]) => number);
 	const all = [...new Set([...(rows.filtered ? [] : rows.head?.marks?.[state] || []), ...here])].sort((a, b) => a - b);

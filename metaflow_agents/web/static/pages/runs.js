@@ -12,7 +12,7 @@ const KINDS = {                         // of the filter: which states belong to
 	other: ["Without success", ({ state }) => !["running", "waiting", "budget", "success", "until"].includes(state)],
 };
 
-/** Rows by name, kept up to date by the stream; `at`: when each was told last, so that a running one's clock goes on. */
+/** Rows by name, kept up to date by the stream; `at`: when each was told last, for its clock. */
 function useRuns(api, setLink) {
 	const { value, error, loading, reload } = useLoad(() => api.runs(), []);
 	const [byName, setByName] = useState(null);

@@ -157,7 +157,7 @@ function Axis({ win, width, now, length, rests, toX, drag }) {
 		</svg></div>`;
 }
 
-/** One row. It is drawn anew only where something of it changed: hundreds of them pass by while somebody scrolls. */
+/** One row, drawn anew only where something of it changed. */
 class Row extends Component {
 	shouldComponentUpdate(next) {
 		return ["row", "number", "total", "height", "narrow", "width", "now", "chosen", "active", "critical"].some((name) => next[name] !== this.props[name])

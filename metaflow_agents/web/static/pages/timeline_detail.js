@@ -1,4 +1,4 @@
-// What is chosen in the time line, in words: the activation, and all that it did in order. It says what the bars show.
+// What is chosen in the time line, in words: the activation, and all that it did in order.
 
 import { Button, Count, Duration, html, Link, Money, State, useState } from "../parts.js";
 import { words } from "./activation.js";

@@ -73,7 +73,7 @@ export class Rows {
 		}
 	}
 
-	/** Something changed: before long what is in view is asked for again, and with it the counts and the critical path. */
+	/** Something changed: what is in view is asked for again before long. */
 	soon() {
 		this.timer ||= setTimeout(() => {
 			this.timer = 0;

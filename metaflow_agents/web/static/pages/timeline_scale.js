@@ -1,4 +1,4 @@
-// The window of the time line, as pure functions. Times are seconds in the run's own time: rests of the run have no length in it.
+// The window of the time line, as pure functions. Times are seconds of the run, without its rests.
 // A window is {from, to}; `length` is what there is to see.
 
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600,
@@ -31,7 +31,7 @@ export function around(began, ended, length) {
 	return clamped({ from: began - room, to: ended + room }, length);
 }
 
-/** Marks of the axis, {t, x, text}, at least `apart` pixels from each other, in a window that is `width` pixels wide. */
+/** Marks of the axis, {t, x, text}, at least `apart` pixels from each other; `width`: pixels of the window. */
 export function ticks({ from, to }, width, apart = 80) {
 	const perPixel = (to - from) / Math.max(width, 1);
 	const step = STEPS.find((one) => one / perPixel >= apart) || Math.ceil((perPixel * apart) / 604800) * 604800;

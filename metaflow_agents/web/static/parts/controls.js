@@ -77,7 +77,7 @@ export function Dialog({ title, onClose, children, wide }) {
 	</dialog>`;
 }
 
-/** Asks before something that can't be taken back, or that costs. `run` may give a promise; what it throws is shown. */
+/** Asks before what can't be taken back, or costs. What `run` throws is shown. */
 export function Confirm({ title, children, act, danger, run, onClose }) {
 	const [error, setError] = useState(null);
 	const go = async () => {

@@ -1,4 +1,4 @@
-// Numbers, times and states, said the same way everywhere. Figures are tabular, so that columns stand still while they count.
+// Numbers, times and states, said the same way everywhere.
 
 import { html } from "../vendor/preact-htm.js";
 

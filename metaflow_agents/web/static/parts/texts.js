@@ -9,7 +9,7 @@ const TAGS = new Set(["p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li",
 	"br", "a", "table", "thead", "tbody", "tr", "th", "td", "span", "div", "img"]);
 const LINK = /^(https?:|mailto:)/i;
 
-/** A tree of Markdown from the server: strings, and {tag, children, href?, title?, start?, align?, lines?}. Unknown tags are a span. */
+/** A tree of Markdown: strings, and {tag, children, href?, title?, start?, align?, lines?}. Unknown tags are a span. */
 export const Markdown = ({ tree, top = 2 }) => html`<div class="markdown">${(Array.isArray(tree) ? tree : [tree]).map((node) => branch(node, top))}</div>`;
 
 function branch(node, top) {
