@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,6 +64,8 @@ async def test_what_goes_out() -> None:
                     before.calls[1].answered("these are no arguments"), then.message, then.calls[0].answered(""))
         assert isinstance(await called(model, asking(model, messages=messages)), Reply)
         sent = server.bills[0].request
+        assert isinstance(await called(model, replace(asking(model, messages=messages), one_call=True)), Reply)
+        assert server.bills[1].request["parallel_tool_calls"] is False
     assert sent["tools"] == [
         {"type": "function", "function": {"name": "read", "description": "Reads a file.", "parameters": TOOLS[0]["parameters"]}},
         {"type": "function", "function": {"name": "github_search", "parameters": {"type": "object", "properties": {}}}}]

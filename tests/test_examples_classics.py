@@ -16,7 +16,7 @@ from metaflow_agents.api.sop_test import try_out
 
 FOLDER = Path(__file__).parent.parent / "examples" / "classics"
 SOPS = sorted(FOLDER.glob("*.yaml"))
-LONGEST = 60                        # lines
+LONGEST = 120                       # lines
 
 
 def loaded(sop: Path) -> dict[str, Any]:

@@ -76,7 +76,7 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
             _read("files", FilesView.of({"a.md": text})),
             _read("collection", CollectionView({"a": text}, [text])),
             {**_read("collection", CollectionView({text: text, "b": "b"}, [])), "texts": True},
-            {**_read("data", {"a": 1}), "shown": text, "assumed": [text]},
+            {**_read("data", {"a": 1}), "shown": text, "assumed": [text], "asked": [{"question": text, "answer": text}]},
         ],
         "prior": {"a": text, "b": [text], f"c{text}": "made"},
         "prior_files": False,
@@ -117,7 +117,17 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
     "subtask": lambda text: {"by": "clerk", "task": text},
     "more": lambda text: {"tail": text},
     "repair": lambda text: {"faults": [text, text], "left": 2, "stands": [text], "edits_told": False, "whole": False},
-    "stuck": lambda text: {"part": "ask", "told": text, "said": text or "a"},
+    "stuck": lambda text: {"part": "ask", "told": text, "said": text or "a", "did": "", "advice": ""},
+    "check": lambda text: {"command": text, "seconds": "20", "repairs": 2},
+    "doings": lambda text: {
+        "earlier": 1,
+        "turns": [{"said": text or "a", "actions": [{"tool": "read", "arguments": text, "gave": text}]}],
+        "files": {text: 1},
+        "more": 2,
+        "task": text or "a",
+        "made": text or "a",
+        "spent": "a",
+    },
     "progress": lambda text: {
         "goal": "a",
         "description": "",
@@ -126,6 +136,7 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
         "caps": {"calls": None, "tokens": None},
         "tenths": {},
         "steps": [],
+        "doing": [{"key": text, "told": text}],
         "artifacts": [{"name": "a", "version": 1, "text": text, "left": 3}],
         "before": [{"action": "stop", "why": text}],
         "replan": False,
@@ -154,10 +165,15 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
     "strategies/solver.translate": lambda text: {"domain": text or "a"},
     "strategies/tree_of_thoughts.vote": lambda text: {"paths": [[text, "a"], ["b"]], "depth": 2, "thought": ""},
     "strategies/tree_of_thoughts.value": lambda text: {"path": [text], "depth": 2, "thought": "", "words": ["good"]},
-    "strategies/tree_of_thoughts.answer": lambda text: {"path": [text], "output_format": ""},
+    "strategies/tree_of_thoughts.answer": lambda text: {"path": [text], "output_format": "", "dead": False},
     "strategies/tree_of_thoughts.propose": lambda text: {"path": [text], "depth": 2, "thought": "", "thoughts": 2},
     "strategies/tree_of_thoughts.sample": lambda text: {"path": [text], "depth": 2, "thought": ""},
+    "strategies/task_queue.record": lambda text: {
+        "results": [{"number": 1, "task": text, "ok": False, "result": text}],
+        "waiting": [{"number": 2, "task": text}],
+    },
     "strategies/task_queue.create": lambda text: {
+        "left": 2,
         "task": text,
         "result": text,
         "ok": True,
@@ -165,8 +181,14 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
         "waiting": [{"number": 2, "task": text}],
         "room": 2,
     },
-    "strategies/task_queue.execute": lambda text: {"task": text, "results": [{"number": 1, "task": text, "result": text}]},
+    "strategies/task_queue.execute": lambda text: {
+        "task": text,
+        "results": [{"number": 1, "task": text, "result": text}],
+        "number": 2,
+        "most": 3,
+    },
     "strategies/task_queue.reprioritise": lambda text: {
+        "left": 1,
         "task": text,
         "done": [{"number": 1, "task": text}],
         "waiting": [{"number": 2, "task": text}],
@@ -200,7 +222,7 @@ SCOPES: dict[str, Callable[[str], Scope]] = {
 
 def _read(kind: str, value: Any) -> Scope:
     told = {"name": "a", "kind": kind, "description": "", "value": value, "shown": ""}
-    return {**told, "absent": [], "assumed": [], "texts": False}
+    return {**told, "absent": [], "assumed": [], "asked": [], "texts": False}
 
 
 def structure(text: str, inside: Mapping[str, str]) -> list[Any]:

@@ -79,7 +79,9 @@ async def test_a_person_is_asked_and_their_word_stands_in_the_prompt(tmp_path: P
 
     result, _ = await looped(tmp_path, "{then: [hint, ask]}", "use a y", asker=person)
     assert result.ok and len(asked) == 1
-    assert asked[0].text == "`coder` is stuck in `write`: the test `t` failed in 3 rounds in a row. What shall it do?"
+    question, _, did = asked[0].text.partition("\n\n")
+    assert question == "`coder` is stuck in `write`: the test `t` failed in 3 rounds in a row. What shall it do?"
+    assert '"failures": [{"id": "a3"}' in did.replace("\n", "").replace("  ", "") and "<made>\nxxx\n</made>" in did, did
 
 
 async def test_with_nobody_there_the_run_parks(tmp_path: Path) -> None:

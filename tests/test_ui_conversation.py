@@ -282,5 +282,5 @@ async def test_what_came_back_to_mind_is_told_as_texts(tmp_path: Path) -> None:
     with read(tmp_path, "it") as it:
         acts = it.conversation("tell@1~0")["acts"]
     recalled = next(act["text"]["text"] for act in acts if act["kind"] == "recalled")
-    assert recalled.startswith("▪ turn from hear@1~0\nAsked:\n") and "Kettles boil\nwater." in recalled
+    assert recalled.startswith("▪ turn from hear@1~0\nSay what") and "Kettles boil\nwater." in recalled
     assert '"text":' not in recalled and "\\n" not in recalled

@@ -31,6 +31,13 @@ tools: {count: {python: "counting:count"}}
 artifacts: {letter: {}}
 steps: {write: {role: writer, makes: letter, strategy: {react: {max_steps: 3}}}}
 """
+QUEUED_FILES = """
+sop: walk
+roles: {writer: {profile: You write.}}
+artifacts: {letter: {files: "letters/**"}}
+steps: {write: {role: writer, makes: letter, strategy: {task_queue: {}}}}
+"""
+ENDED = ACTED.replace("letter: {}", "letter: {files: 'letters/**'}")
 TRIED = """
 sop: walk
 roles: {writer: {profile: You write.}, judge: {profile: You judge.}, other: {profile: You judge too.}}
@@ -241,7 +248,8 @@ STRATEGIES: dict[str, tuple[str, Any, Mapping[str, Way]]] = {
     "tree_of_thoughts": (TREE, tree, {
         "thought": Way("a letter"), "depth": Way(1), "search": Way("dfs"), "breadth": Way(1), "generate": Way("sample"),
         "thoughts": Way(4), "evaluate": Way("vote"), "samples": Way(1), "values": Way({"good": 3, "fair": 2, "poor": 1}),
-        "threshold": Way(10), "expansions": Way(1, also={"search": "dfs"}), "judge": Way("judge"), "answer": Way("last"),
+        "threshold": Way(10), "finished": Way("path | last == 'c'"),
+        "expansions": Way(1, also={"search": "dfs"}), "judge": Way("judge"), "answer": Way("last"),
         "temperature": Way(0.5), "prompts.propose": Way("other.j2"),
         "prompts.sample": Way("other.j2", also={"generate": "sample"}),
         "prompts.value": Way("other.j2"), "prompts.vote": Way("other.j2", also={"evaluate": "vote"}),

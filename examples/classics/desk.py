@@ -58,7 +58,7 @@ def player(request: ModelRequest) -> Any:
         return {"why": "tried", "value": "sure" if _makes_24(left) else "impossible"}
     way = re.findall(r'<thought number="\d+">\n(.*?)\n</thought>', text, re.DOTALL)
     if not request.key.endswith(".propose"):
-        return {"steps": way}
+        return {"steps": way, "found": "leads to an answer" not in text}
     shown = way[-1].partition("left: ")[2].rstrip(")") if way else re.search(r"Use ([\d ]+),", text)[1]     # type: ignore[index]
     moves = _moves([Fraction(one) for one in shown.split()])
     return {"thoughts": [f"{move} (left: {' '.join(map(str, left))})" for move, left in moves][:40]}
@@ -96,18 +96,24 @@ def baker(request: ModelRequest) -> Any:
         new = [re.search(r"The first task: (.*)", text)[1]] if "# Its tasks" in text else \
             ["Knead the dough.", "Heat the oven."] if "<result>\nlist" in text else []                       # type: ignore[index]
         return {"tasks": new}
-    return {"answer": ", ".join(re.findall(r"<result>\n(.*)\n</result>", text)),
-            "open": re.findall(r"(?m)^- (.*)", text.partition("There was no time for these:")[2].partition("Now give")[0])}
+    return f"=== file: work/report.md ===\n{', '.join(re.findall(r'<result>.(.*?).</result>', text, re.DOTALL))}\n=== end ===\n"
 
 
 def agent(request: ModelRequest) -> Any:
-    """`autogpt`: sees to its goals one after the other, a file each, and reads each back before it goes on."""
-    goals = re.findall(r"(?m)^ *\d+\. (.*)", said(request))
-    files = {"work/menu.txt": "soup\n", "work/shopping.txt": "leeks\n"}
-    acts = [act for path, text in list(files.items())[:len(goals)]
-            for act in (call("write", "thought, reasoning, plan, criticism", path=path, text=text), call("read", path=path))]
+    """`autogpt`: sees to its goals one after the other, a file each, and reads each back before it goes on. Who judges a goal
+    looks for a file that is about it.
+    """
+    files = {"menu": "soup\n", "shop": "leeks\n"}
+    if request.step == "judge":
+        goal, made = re.search(r"One goal was: (.*)", said(request))[1], said(request).partition("were made:")[2]  # type: ignore[index]
+        shows = [name for name in files if name in goal and f"{name}.txt" in made]
+        return {"evidence": ", ".join(shows) or "no file is about it", "reached": bool(shows)}
+    goals = re.findall(r"(?m)^ *\d+\. (.*)", said(request).partition("Your goals:")[2].partition("\nThe user's files")[0])
+    acts = [act for name, text in list(files.items())[:len(goals)]
+            for act in (call("write", "thought, reasoning, plan, criticism", path=f"work/{name}.txt", text=text),
+                        call("read", path=f"work/{name}.txt"))]
     done = len(results(request))
-    return acts[done] if done < len(acts) else call("finish", answer="All goals are reached.")
+    return acts[done] if done < len(acts) else call("finish", answer=f"All goals are reached: {'; '.join(goals)}.")
 
 
 def controller(request: ModelRequest) -> Any:
@@ -141,7 +147,7 @@ def engineer(request: ModelRequest) -> Any:
     if request.step == "clarify":
         if not results(request):
             return call("ask_person", question="How many digits?", assumption="five")
-        return {"name": "pi", "features": ["prints pi"], "assumed": results(request)}
+        return {"name": "pi", "features": ["prints pi"], "assumed": results(request), "smoke": []}
     head = "import math\n\n" if "NameError: name 'math'" in said(request) else ""
     return f"=== file: main.py ===\n{head}print(round(math.pi, 5))\n=== end ===\n"
 
@@ -201,15 +207,15 @@ def villager(request: ModelRequest) -> Any:
         hours = re.search(r"for (\d+) hours", told)
         return {"importance": int(hours[1]) if hours else 1}
     if request.key.endswith("/reflect/questions"):
-        name = re.findall(r"You are (\w+)", told)[-1]
+        name = re.findall(r"You are (\w+)", str(request.messages[0]["content"]))[-1]
         return {"questions": [f"What does {name} care about?", f"What did {name} do?", f"Whom does {name} know?"]}
     if "/reflect/insights." in request.key:
         memories = re.findall(r"<memory number=\"\d+\">\n(.*?)\n</memory>", told, re.DOTALL)
-        days = [memory for memory in memories if "cares about" not in memory]
-        places = {topic: [place for place, day in enumerate(days, 1) if topic in day] for topic in topics}
+        places = {topic: [place for place, memory in enumerate(memories, 1) if memory.startswith("Day") and topic in memory]
+                  for topic in topics}
         most = max(topics, key=lambda topic: len(places[topic]))
         return {"insights": [{"insight": f"One cares about {most} most", "because": places[most] or [1], "importance": 9}]}
     if request.step == "ask":
         seen = re.search(r"cares about (\w+)", said(request))
         return seen[1] if seen else "nothing"
-    return re.findall(r"You (?:read on|ate|wrote on|planned|bought)[^.]*\.", told)[-1]
+    return {"did": re.findall(r"You (?:read on|ate|wrote on|planned|bought)[^.]*\.", told)[-1], "said": "Good morning."}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from metaflow_agents.agent import rounds, strategies
+from metaflow_agents.agent import doings, rounds, strategies
 from metaflow_agents.agent.answering import Consulting
 from metaflow_agents.agent.answers import Answers, TakenAnswer
 from metaflow_agents.agent.applying import Answered, PartTaken, shown_again, told_blocks
@@ -16,7 +16,7 @@ from metaflow_agents.agent.ask_role import Consult
 from metaflow_agents.agent.checking import checked
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.embedding import Embedding
-from metaflow_agents.agent.loop_detection import Ladder
+from metaflow_agents.agent.loop_detection import Ladder, Noted
 from metaflow_agents.agent.material import Material
 from metaflow_agents.agent.prompt_builder import Briefing, Mind
 from metaflow_agents.agent.reflecting import Typed
@@ -36,8 +36,8 @@ from metaflow_agents.memory.window import RoleMemory, Turn
 from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import Model, ModelRequest, Reply, traits
 from metaflow_agents.models.registry import Models
-from metaflow_agents.prompts import from_package
-from metaflow_agents.schema.caps import ANSWER_REPAIRS
+from metaflow_agents.prompts import MISSING, from_package, render
+from metaflow_agents.schema.caps import ANSWER_REPAIRS, Budget
 from metaflow_agents.schema.keys import CHECKED
 from metaflow_agents.schema.model import as_ordered
 from metaflow_agents.schema.sop import SOP
@@ -133,11 +133,12 @@ class RoleAgent:
         thinks = strategies.make(strategy, parameters or {})
         delegate, consult = partial(self._delegate, activation), self._consulting.of(activation, self.model_of)
         acting = await self._equipment.acting(activation, name, delegate, consult, joined(activation.untrusted, heard))
-        prompting = Prompting(strategy, asked, briefing.form, thinks.given.prompts, thinks.given.TEXTS, briefing.of,
+        form = partial(self._form, briefing, activation)
+        prompting = Prompting(strategy, asked, form, thinks.given.prompts, thinks.given.TEXTS, briefing.of, briefing.alone_of,
                               self._equip(activation, name, delegate, consult))
         with labelled(lambda: acting.untrusted):
             async with acting, AsyncExitStack() as opened:
-                ladder = Ladder(step, activation.key.step, acting.desk, dry=self._models.dry)
+                ladder = Ladder(step, activation.key.step, acting.desk, self._noted(activation, asked), dry=self._models.dry)
                 thinking = ActivationThinking(self._means, activation, name, acting, prompting, ladder, opened)
                 summaries = await self._remembering.summarised(activation, name, self._plainly(briefing, thinking))
                 briefing.sum_up(summaries)
@@ -151,6 +152,30 @@ class RoleAgent:
                 kept = await self._remembering.kept(activation, name, asked, said, label, self._apart(briefing, thinking),
                                                      summaries, thinking.lessons)
         return self._with_memory(work, kept, acting)
+
+    def _form(self, briefing: Briefing, activation: Activation, acting: Acting) -> str:
+        """What a role is told of the form of its answer, and of the command that this has to pass."""
+        return briefing.form(acting) + self._commands.stated(activation)
+
+    def _noted(self, activation: Activation, asked: str) -> Noted:
+        """Journals that a role is stuck; where somebody is to think about it, with what was done up to then."""
+        slot, step = self._state.active[activation.key.firing].slot(activation.key.item), self._sop.steps[activation.key.step]
+
+        async def noted(branch: str, key: str, told: Mapping[str, Any]) -> Mapping[str, Any]:
+            async def look() -> Any:
+                if told["rung"] not in ("reflect", "ask"):
+                    return dict(told)
+                calls, most = self._state.total().charged[0], (self._sop.budget or Budget()).over(self._state.budget).calls
+                task = f"{self._material.text(step, activation)}{asked}" if told["rung"] == "ask" else ""   # its role knows it
+                name = step.makes.artifact
+                before = self._values.at(name, self._state.version(name)) if step.foreach is None else MISSING
+                made = "" if before is MISSING else render("{{ value }}", {"value": before})
+                return {**told, "did": doings.told(
+                    doings.doings(self._values, slot, key), task, made,
+                    f"The run has made {calls:,} model calls{f' of {most:,}' if most else ''}.")}
+            found: Mapping[str, Any] = await self._observations.once(f"{key}/{branch}", look)
+            return found
+        return noted
 
     def _equip(self, activation: Activation, name: str, delegate: Delegate, consult: Consult) -> Equip:
         """Gives roles that think beside the activation's own what they act with."""

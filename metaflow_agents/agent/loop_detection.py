@@ -10,7 +10,7 @@ wrong, and a reflection the answer), with a person above it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,9 @@ from metaflow_agents.questions.question import Question
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.step import Step
 
+Noted = Callable[[str, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""Puts into the journal what is the matter, below a branch of a key, and gives it with `did`: what was done so far, in words."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sign:
@@ -36,8 +39,8 @@ class Sign:
 class Ladder:
     """What is done about signs in one attempt. `dry`: nothing, since what stands in for answers is always the same."""
 
-    def __init__(self, step: Step, name: str, desk: QuestionBroker, *, dry: bool = False) -> None:
-        self._step, self._name, self._desk, self._dry = step, name, desk, dry
+    def __init__(self, step: Step, name: str, desk: QuestionBroker, noted: Noted, *, dry: bool = False) -> None:
+        self._step, self._name, self._desk, self._noted, self._dry = step, name, desk, noted, dry
         self._complaints: list[str] = []
 
     @property
@@ -45,10 +48,12 @@ class Ladder:
         """Whether anything is noticed at all."""
         return self._step.stuck is not None and not self._dry
 
-    async def climb(self, thinking: Thinking, branch: str, signs: Sequence[Sign], untrusted: str = "") -> str:
+    async def climb(self, thinking: Thinking, branch: str, signs: Sequence[Sign], untrusted: str = "",
+                    advice: str = "") -> str:
         """What the role is told, empty where nothing is the matter. Raises Stuck at the last rung, Waiting for a person.
 
-        The rung is that of the worst sign: the first one at `after` times, the next one at one time more.
+        The rung is that of the worst sign: the first one at `after` times, the next one at one time more. `advice`: what a hint
+        says is to be done.
         """
         spec = self._step.stuck
         worst = max((sign.times for sign in signs), default=0)
@@ -56,20 +61,20 @@ class Ladder:
             return ""
         rung = spec.then[min(worst - spec.after, len(spec.then) - 1)]
         told = "; ".join(sign.told for sign in signs if sign.times >= spec.after)
-        await thinking.note(f"{branch}/stuck", {"times": worst, "rung": rung, "told": told})
-        said = ""
+        noted = await self._noted(f"{branch}/stuck", thinking.key, {"times": worst, "rung": rung, "told": told})
+        said, did = "", noted.get("did", "")
         if rung == "stop":
             raise Stuck(f"stuck: {told}")
         if rung == "reflect":
-            asked = thinking.compose(from_package("stuck", {"part": "reflect", "told": told, "said": ""}))
+            asked = thinking.compose(from_package("stuck", {"part": "reflect", "told": told, "said": "", "did": did}))
             said = (await thinking.ask(f"{branch}/reflect", asked, structured=False)).reply.said
         elif rung == "ask":
+            text = f"`{thinking.role}` is stuck in `{self._name}`: {told}. What shall it do?"
             answer = await self._desk.ask(Question(
                 key=f"{thinking.key}/{branch}/ask", kind="text", role=thinking.role, step=self._name, untrusted=untrusted,
-                text=f"`{thinking.role}` is stuck in `{self._name}`: {told}. What shall it do?",
-                on_no_answer=self._step.on_no_answer))
+                text=f"{text}\n\n{did}" if did else text, on_no_answer=self._step.on_no_answer))
             said = answer.text
-        return from_package("stuck", {"part": rung, "told": told, "said": said}).strip()
+        return from_package("stuck", {"part": rung, "told": told, "said": said, "did": "", "advice": advice}).strip()
 
     def complained(self, told: str) -> list[Sign]:
         """The sign of what a check or a review says, where it said the same the last time."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from metaflow_agents.agent.asked_people import AskedPeople
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AttemptFailed, ExpressionError
 from metaflow_agents.journal.values import Values
@@ -39,8 +40,11 @@ class Material:
     """Builds the part of prompts that shows what a step reads. `rendered(artifact, value)` gives a value by its `render`."""
 
     def __init__(self, program: Program, values: Values, rendered: Callable[[str, Any], str], *,
-                 noted: dict[str, list[ShownArtifact]] | None = None, prefix: str = "") -> None:
-        """`noted`: where it is noted down what is shown, and `prefix` of the keys there (of a sub-SOP)."""
+                 asked: AskedPeople, noted: dict[str, list[ShownArtifact]] | None = None, prefix: str = "") -> None:
+        """`asked`: what people answered. `noted`: where it is noted down what is shown, and `prefix` of the keys there (of a
+        sub-SOP).
+        """
+        self._asked = asked
         self._program, self._sop, self._values, self._rendered = program, program.sop, values, rendered
         self._firings: OrderedDict[str, str] = OrderedDict()    # firing → what it works from
         self._ways_of: dict[tuple[str, int], str] = {}          # version of an artifact that has a `render` → how it is shown
@@ -84,7 +88,7 @@ class Material:
         told, how = {"name": name, "key": activation.item.key}, step.show.get(name, "whole")
         if how in ("none", "whole"):
             return told if how == "none" else {**told, "value": value}
-        names = _names(value) if how == "names" else None
+        names = named(value) if how == "names" else None
         shown, absent = (value if names is None else names, []) if isinstance(how, str) else self._part(name, how, activation)
         return {**told, "value": shown, "absent": absent,
                 "shown": how if isinstance(how, str) else ", ".join(_entries(how, activation, pattern=False))}
@@ -144,12 +148,13 @@ class Material:
         if isinstance(how, tuple):
             shown = ", ".join(_entries(how, activation, pattern=False))
         elif how == "names" and value is not MISSING:
-            value, shown = (names, "names") if (names := _names(value)) is not None else (value, "")
+            value, shown = (names, "names") if (names := named(value)) is not None else (value, "")
         elif how == "rendered" and value is not MISSING:
             value, kind = self._by_template(name, value), "text"
         texts = isinstance(value, CollectionView) and bool(value) and all(isinstance(one, str) for one in value.values())
         return {"name": name, "kind": kind, "description": self._described(name), "shown": shown, "absent": absent,
-                "texts": texts, "value": None if value is MISSING else value, "assumed": self._assumed(name, activation)}
+                "texts": texts, "value": None if value is MISSING else value, "assumed": self._assumed(name, activation),
+                "asked": self._asked.behind(name, activation.read.get(name, 0))}
 
     def _part(self, name: str, how: str | tuple[str, ...], activation: Activation) -> tuple[Any, list[str]]:
         """What is shown of a value, and which of the parts that were asked for it has not."""
@@ -205,7 +210,7 @@ def _entries(written: Sequence[str], activation: Activation, *, pattern: bool) -
     return [(render_pattern if pattern else render)(one, activation.scope) for one in written]
 
 
-def _names(value: Any) -> list[str] | None:
+def named(value: Any) -> list[str] | None:
     """What a value consists of, in names; None for what has no parts, such as a text."""
     if isinstance(value, FilesView):
         return [f"{path} ({len(data):,} bytes)" for path, data in value.as_bytes().items()]

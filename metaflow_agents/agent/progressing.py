@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from metaflow_agents.agent import repair
+from metaflow_agents.agent import doings, repair
 from metaflow_agents.agent.conversation import Conversations
+from metaflow_agents.agent.material import named
 from metaflow_agents.agent.strategies.port import Messages, Said
 from metaflow_agents.agent.structured_output import typed
 from metaflow_agents.engine.progress import Judgement
@@ -18,7 +19,7 @@ from metaflow_agents.models.caller import Caller
 from metaflow_agents.models.port import ModelRequest, traits
 from metaflow_agents.models.pricing import PICO
 from metaflow_agents.models.registry import Models
-from metaflow_agents.prompts import from_package, render
+from metaflow_agents.prompts import FilesView, from_package, render
 from metaflow_agents.schema.caps import Budget
 from metaflow_agents.schema.keys import LOOK
 from metaflow_agents.schema.sop import Progress
@@ -54,10 +55,11 @@ class RunJudge:
             return Said(messages, await repair.data(self._observations, key, reply, schema))
 
         standing = await self._observations.once(f"{activation.key}/standing", look)
+        doing = standing.get("doing", [])
         actions = ["continue", *(["replan"] if replan else []), "stop"]
         asked = from_package("progress", {
             "goal": self._spec.goal, "description": self._sop.description, "replan": replan, "artifacts": self._shown(activation),
-            **standing})
+            **standing, "doing": [{"key": one["key"], "told": doings.told(one)} for one in doing]})
         messages = self._conversations.opening(
             self._conversations.system(name, role, activation), self._memory.turns(name, role, firing), asked)
         schema = {"type": "object", "required": ["action", "why"], "additionalProperties": False,
@@ -66,7 +68,8 @@ class RunJudge:
             said = await typed(send, "verdict", messages, schema)
         except AnswerInvalid as error:
             raise AnswerInvalid([f"`{name}`, who looks at the run, gives no verdict: {error}"]) from None
-        return Judgement(said["action"], said["why"], joined(self._memory.untrusted(name, role, firing)))
+        heard = joined(self._memory.untrusted(name, role, firing), *(one["untrusted"] for one in doing))
+        return Judgement(said["action"], said["why"], heard)
 
     def _standing(self, activation: Activation) -> dict[str, Any]:
         """What was spent and done up to now. It is not determined, and so it is journalled; time and money are told in tenths of
@@ -80,6 +83,7 @@ class RunJudge:
             "steps": [{"name": name, "fired": self._state.fired.get(name, 0), "rounds": step.rounds,
                        "running": any(one.step == name for one in self._state.active.values())}
                       for name, step in self._sop.steps.items()],
+            "doing": [*doings.under_way(self._values, self._state)],
             "before": [self._values.plain(payload) for payload in self._state.looks],
         }
 
@@ -87,7 +91,9 @@ class RunJudge:
         shown = []
         for name, number in activation.read.items():
             if number:
-                text = render("{{ value }}", {"value": activation.scope[name]})
+                value = activation.scope[name]
+                names = named(value) if isinstance(value, FilesView) else None
+                text = render("{{ value }}", {"value": value}) if names is None else "\n".join(f"- {one}" for one in names)
                 shown.append({"name": name, "version": number, "given": name in self._sop.inputs, "text": text[:_SHOWN],
                               "left": max(len(text) - _SHOWN, 0)})
         return shown

@@ -76,6 +76,12 @@ class Briefing:
         """The messages of a question beside the task: the role, and nothing that it remembers or works from."""
         return self._conversations.opening(self.system, [], told)
 
+    def alone_of(self, role: str, told: str) -> Messages:
+        """The same of a role that may be another one."""
+        if role == self._name:
+            return self.alone(told)
+        return self._conversations.opening(self._conversations.system(role, self._sop.roles[role], self._activation), [], told)
+
     def form(self, acting: Acting) -> str:
         """The form of the answer, with how files are written where the role has them."""
         writing = self._conversations.writing(acting.offered.told()) if acting.tree.patterns else ""

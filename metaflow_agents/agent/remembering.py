@@ -10,8 +10,9 @@ from metaflow_agents.agent.embedding import Embedding
 from metaflow_agents.agent.reflecting import Reflecting, Typed
 from metaflow_agents.engine.work import Activation
 from metaflow_agents.errors import AnswerInvalid
-from metaflow_agents.memory.project import ProjectMemory, worded
+from metaflow_agents.memory.project import ProjectMemory
 from metaflow_agents.memory.window import RoleMemory, Turn
+from metaflow_agents.memory.wording import observed, worded
 from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import digest
@@ -71,7 +72,8 @@ class Remembering:
         async def look() -> Any:
             past = self._window.past(None if wanted.from_ != "role" else mind, firing)
             embedder = None if wanted.embedder is None else self._embedding.of(activation, name, wanted.embedder)
-            return await self._project.recall(mind, wanted, past, self._window.standing(mind, role, firing), asked, embedder,
+            standing = self._window.standing(mind, role, firing)
+            return await self._project.recall(mind, wanted, past, standing, observed(asked), embedder,
                                               others=role.memory.recalls_other_runs)
 
         found = await self._observations.once(f"{activation.key}/recalled", look)
@@ -105,7 +107,7 @@ class Remembering:
             return []
         text = fallen.before
         if fallen.turns:
-            turns = [{"asked": turn.asked[:_SUMMED], "answered": turn.answered and turn.answered[:_SUMMED]}
+            turns = [{"asked": observed(turn.asked)[:_SUMMED], "answered": turn.answered and turn.answered[:_SUMMED]}
                      for turn in fallen.turns]
             text = await say("summary", from_package("summary", {"part": "ask", "before": text, "turns": turns}))
         told = from_package("summary", {"part": "told", "before": text, "turns": []})
@@ -138,7 +140,7 @@ class Remembering:
         """How important it is to remember this, 1 to 10; None where nobody weighs it, or the model has no number for it."""
         if not self._sop.rates(name):
             return None
-        text = from_package("importance", {"asked": asked[:_RATED], "answered": answered[:_RATED]})
+        text = from_package("importance", {"asked": observed(asked)[:_RATED], "answered": answered[:_RATED]})
         try:
             rated: int = (await ask("importance", text, IMPORTANCE))["importance"]
         except AnswerInvalid:           # its answers stand in the journal; the work is done, and the memory counts as unrated

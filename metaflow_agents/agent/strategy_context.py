@@ -53,7 +53,8 @@ class Means:
 class Prompting:
     """The prompts of one activation: what is asked, the form of the answer, and `prompts`, the SOP's own templates in the place
     of the strategy's. `texts`: the strategy's own, where it is no strategy of this package. `compose` gives, for a role, what
-    makes its messages: the last one ends with a text. `equip` gives what a role has at hand that thinks beside it.
+    makes its messages: the last one ends with a text. `alone` gives,
+    for a role and a text, messages without task and memory. `equip` gives what a role has at hand that thinks beside it.
     """
 
     strategy: str
@@ -62,6 +63,7 @@ class Prompting:
     prompts: Mapping[str, str]
     texts: Mapping[str, str]
     compose: Callable[[str], Callable[[str], Messages]]
+    alone: Callable[[str, str], Messages]
     equip: Equip
 
 
@@ -91,6 +93,10 @@ class ActivationThinking:
     def compose(self, ending: str) -> Messages:
         """See `Thinking`."""
         return self._prompting.compose(self.role)(ending)
+
+    def alone(self, ending: str) -> Messages:
+        """See `Thinking`."""
+        return self._prompting.alone(self.role, ending)
 
     def prompt(self, name: str, **more: Any) -> str:
         """See `Thinking`."""
@@ -154,9 +160,9 @@ class ActivationThinking:
         return await typed(send, branch, messages, to_json_schema(form), faults)
 
     async def turn(self, branch: str, messages: Messages, *, tools: bool = True,
-                   also: Sequence[Mapping[str, Any]] = ()) -> Reply:
+                   also: Sequence[Mapping[str, Any]] = (), one: bool = False) -> Reply:
         """See `Thinking`."""
-        reply = await self._send(branch, messages, None, (), (*(self.tools if tools else ()), *also))
+        reply = await self._send(branch, messages, None, (), (*(self.tools if tools else ()), *also), one=one)
         return reply if reply.calls else await self._whole(branch, messages, reply, None)
 
     async def act(self, branch: str, calls: Sequence[ToolCall]) -> Messages:
@@ -249,11 +255,11 @@ class ActivationThinking:
         """See `Thinking`."""
         return self.ladder.watches
 
-    async def failed(self, branch: str, what: str, came: Sequence[Any]) -> str:
+    async def failed(self, branch: str, what: str, came: Sequence[Any], advice: str = "") -> str:
         """See `Thinking`."""
         if not self.watched:
             return ""
-        return await self.ladder.climb(self, branch, self._acts.failed(what, came), self.acting.untrusted)
+        return await self.ladder.climb(self, branch, self._acts.failed(what, came), self.acting.untrusted, advice)
 
     async def _noticed(self, branch: str, calls: Sequence[ToolCall], told: Messages) -> Messages:
         """What the role is told besides, where its calls come to the same again and again."""
@@ -263,12 +269,12 @@ class ActivationThinking:
         return ({"role": "user", "content": said},) if said else ()
 
     async def _send(self, branch: str, messages: Messages, schema: Mapping[str, Any] | None, patterns: tuple[str, ...],
-                    tools: tuple[Mapping[str, Any], ...], temperature: float | None = None) -> Reply:
+                    tools: tuple[Mapping[str, Any], ...], temperature: float | None = None, *, one: bool = False) -> Reply:
         parameters = self._its.parameters if temperature is None else {**self._its.parameters, "temperature": temperature}
         return await self._means.caller.ask(self._model, ModelRequest(
             key=f"{self.key}/{branch}", role=self.role, step=self._activation.key.step, messages=messages,
             model=self._model.name, schema=schema, patterns=patterns, tools=tools, max_tokens=self._its.max_tokens,
-            parameters=parameters))
+            parameters=parameters, one_call=one))
 
     async def _whole(self, branch: str, messages: Messages, reply: Reply, schema: Mapping[str, Any] | None,
                      temperature: float | None = None) -> Reply:

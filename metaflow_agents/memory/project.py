@@ -19,6 +19,7 @@ from metaflow_agents.memory.scope import Scope
 from metaflow_agents.memory.scoring import Scored, Weights, best
 from metaflow_agents.memory.seen import UNRATED
 from metaflow_agents.memory.store import EMBEDDED, Kind, MemoryDatabase, StoredMemory
+from metaflow_agents.memory.wording import worded
 from metaflow_agents.schema.event import Entry
 from metaflow_agents.schema.model import canonical, digest
 from metaflow_agents.schema.role import Recall
@@ -271,11 +272,6 @@ def _told(scored: Sequence[Scored], memories: Mapping[int, StoredMemory], top: i
              "importance": memory.importance, "untrusted": memory.untrusted,
              "score": round(one.score, 6), "recency": round(one.recency, 6), "relevance": round(one.relevance, 6)}
             for one, memory in sorted(found.values(), key=lambda pair: pair[1].seq)]
-
-
-def worded(asked: str, answered: str) -> str:
-    """A turn in words."""
-    return f"Asked:\n{asked.strip()}\n\nAnswered:\n{answered.strip()}"
 
 
 def shown(text: str) -> str:

@@ -87,7 +87,8 @@ class ModelRequest:
     the model's. `embeds`: no answer is asked for, but the embedding of each text; each is a message of the user, and the
     reply's `value` is what `embedded` makes (`models/vectors.py`). `payer`: whose budget it counts against, where that is another
     role's (one that was started by another one); `watch`, which is no part of what is asked, is given each piece of text as it
-    comes, where somebody looks.
+    comes, where somebody looks. `one_call`: of `tools` one is called at a time, which an endpoint is
+    told; it is no part of what is asked either.
     """
 
     key: str
@@ -104,6 +105,7 @@ class ModelRequest:
     watch: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     blob: Callable[[str], bytes] | None = field(default=None, compare=False, repr=False)
     payer: str = field(default="", compare=False)
+    one_call: bool = field(default=False, compare=False)
 
     @cached_property
     def _asked(self) -> tuple[bytes, bytes, bytes]:

@@ -29,8 +29,8 @@ _UNSEEN = re.compile(r"[\x00-\x20\x7f\x85\u2028\u2029]+")
 @cache
 def package_template(name: str) -> str:
     """The text of a template of the package: `material`, `activation`, `output_format`, `repair`, `more`, `role`, `tools`,
-    `files_by_tools`, `last_turn`, `subtask`, `review`, `question`, `stuck`, `progress`, `recalled`, `importance`, `lessons`;
-    those of strategies are `strategies/STRATEGY.PROMPT`.
+    `files_by_tools`, `check`, `last_turn`, `subtask`, `review`, `question`, `stuck`, `progress`, `doings`, `recalled`,
+    `importance`, `lessons`; those of strategies are `strategies/STRATEGY.PROMPT`.
 
     Raises SOPNotFound, naming those that exist.
     """

@@ -10,6 +10,7 @@ from typing import Any
 
 from metaflow_agents.agent import strategies
 from metaflow_agents.agent.agent import Hands, Minds, RoleAgent
+from metaflow_agents.agent.asked_people import AskedPeople
 from metaflow_agents.agent.conversation import Conversations
 from metaflow_agents.agent.material import Material, ShownArtifact
 from metaflow_agents.agent.progressing import RunJudge
@@ -210,7 +211,8 @@ def assemble(program: Program, journal: Journal, options: Options, limiters: Lim
     allowed = within.allowed if within else () if state.opened is None else state.opened.allowed
     around = Surroundings(bus, state, values, desk, secrets, repeats, screening, staged=staged)
     equipment = Equipment(sop, around, tools, observations, commands, dry=options.models.dry, above=above, allowed=allowed)
-    material = Material(program, values, tree.as_rendered, noted=within.noted if within else None, prefix=prefix)
+    material = Material(program, values, tree.as_rendered, asked=AskedPeople(state, values),
+                        noted=within.noted if within else None, prefix=prefix)
     agent = RoleAgent(context, conversations, material, options.models, caller, observations, Minds(memory, project),
                       Hands(commands, functions, equipment))
 

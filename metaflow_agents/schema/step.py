@@ -34,7 +34,11 @@ class Foreach(Value):
 class Check(Value):
     """Executable feedback: what it says goes back to the same author."""
 
-    run: str | tuple[str, ...] | None = Field(None, description="a command that must end with exit code 0")
+    run: str | tuple[str, ...] | None = Field(
+        None, description="a command that must end with exit code 0; an argument that is one `{{ expression }}` with a list "
+                          "gives as many arguments")
+    time: Seconds | None = Field(None, description="longest time of that command: what takes longer is ended, and has failed")
+    told: bool = Field(True, description="whether the author's prompt says what is run, how long that may take, and how")
     call: str | None = Field(None, description="a Python function that returns nothing, or what is wrong")
     repairs: Annotated[int, Field(ge=0, le=20, strict=True)] = Field(2, description="how often the author may mend")
 

@@ -25,6 +25,7 @@ from metaflow_agents.sop.checks.models import check_models
 from metaflow_agents.sop.checks.money import check_money
 from metaflow_agents.sop.checks.names import check_names, check_use
 from metaflow_agents.sop.checks.recall import check_recall
+from metaflow_agents.sop.checks.sentences import check_sentences
 from metaflow_agents.sop.checks.sops import check_sops
 from metaflow_agents.sop.checks.steps import check_expressions
 from metaflow_agents.sop.checks.strategies import check_strategies
@@ -144,6 +145,7 @@ def _checked(c: Context) -> Bounds | None:
         check_executors(c)
     check_strategies(c)
     check_together(c)
+    check_sentences(c)
     check_files(c)
     check_calls(c)
     check_values(c)

@@ -126,6 +126,8 @@ GROUPS: dict[str, dict[str, Code]] = {
                              "Show their names, or write `whole`.", "warning"),
         "files-unseen": Code("The role has tools for reading files, but the step reads no files.",
                              "Let the step read files, or remove the tools.", "warning"),
+        "list-comma": Code("A comma inside of a list `[…]` makes two items of one sentence.",
+                           "Put the sentence into quotation marks.", "warning"),
         "list-pasted": Code("The prompt of each `foreach` item contains the whole list.",
                             "Use `show` to select what each prompt contains.", "warning"),
         "fields-unshown": Code("The task prints only some fields of an artifact, and the prompt contains the artifact nowhere "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,7 +13,8 @@ from metaflow_agents.engine.work import Activation, Work
 from metaflow_agents.errors import AttemptFailed
 from metaflow_agents.journal.tree import Tree
 from metaflow_agents.journal.values import Values
-from metaflow_agents.prompts import MISSING, CollectionView, render
+from metaflow_agents.prompts import MISSING, CollectionView, from_package, render, render_args
+from metaflow_agents.prompts.rendering import sole_expression
 from metaflow_agents.sandbox.command import is_pytest, parse_argv, parse_parse, with_junit_file
 from metaflow_agents.sandbox.port import Completed, Sandbox
 from metaflow_agents.sandbox.report import read_junit
@@ -24,6 +26,7 @@ from metaflow_agents.settings import Settings
 from metaflow_agents.steps.function import plain
 from metaflow_agents.steps.side_effects import Observations
 from metaflow_agents.steps.validation import Acceptance
+from metaflow_agents.texts.cutting import in_middle
 from metaflow_agents.texts.strict_json import NotJSON, read
 
 if TYPE_CHECKING:
@@ -61,10 +64,20 @@ class Commands:
                 return undeclared
             async with self.packages(activation) as packages:
                 done = await self._sandbox.run(self._argv(command, activation), files=tree, packages=packages,
-                                               timeout=_patience(self._sop.steps[activation.key.step]))
+                                               timeout=_check_time(self._sop.steps[activation.key.step]))
             return None if done.ok else said(done)
         told = await self._observations.once(key, look)
         return None if told is None else str(told)
+
+    def stated(self, activation: Activation) -> str:
+        """What the author of an answer is told of the command that it has to pass; empty where there is none."""
+        step = self._sop.steps[activation.key.step]
+        check = step.check
+        if check is None or check.run is None or not check.told:
+            return ""
+        seconds = check.time or step.timeout
+        return from_package("check", {"command": shlex.join(self._argv(check.run, activation)), "repairs": check.repairs,
+                                      "seconds": None if seconds is None else f"{seconds:g}"})
 
     async def own(self, argv: Sequence[str], key: str, *, files: Mapping[str, bytes], timeout: float,  # noqa: ASYNC109
                   collect: str) -> dict[str, Any]:
@@ -132,7 +145,14 @@ class Commands:
         return CollectionView({**before, **prior, activation.item.key: value}, missing=before.missing)
 
     def _argv(self, command: str | tuple[str, ...], activation: Activation) -> tuple[str, ...]:
-        return tuple(render(argument, activation.scope) for argument in parse_argv(command))
+        arguments = list[str]()
+        for argument in parse_argv(command):
+            value = render_args(argument, activation.scope) if sole_expression(argument) is not None else None
+            if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+                arguments += value
+            else:
+                arguments.append(render(argument, activation.scope))
+        return tuple(arguments)
 
     @asynccontextmanager
     async def packages(self, activation: Activation) -> AsyncIterator[Path | None]:
@@ -182,11 +202,23 @@ def _patience(step: Step) -> float | None:
     return None if step.timeout is None else step.timeout + 1
 
 
+def _check_time(step: Step) -> float | None:
+    return _patience(step) if step.check is None or step.check.time is None else step.check.time
+
+
 def said(done: Completed) -> str:
-    """What a failed command tells its author: exit code and the end of its output."""
+    """What a failed command tells its author: how it ended, and what it printed, long output without its middle."""
     output = "\n".join(part.strip("\n") for part in (done.stdout, done.stderr) if part.strip())
-    cut = "…" if len(output) > _TOLD else ""
-    return f"exit code {done.exit_code}\n{cut}{output[-_TOLD:]}"
+    return f"{_ended(done)}\n{in_middle(output, _TOLD)}"
+
+
+def _ended(done: Completed) -> str:
+    if done.timed_out:
+        return f"it did not end by itself: it was ended after {done.seconds:.0f} seconds, the longest that it may take"
+    if done.exit_code < 0:
+        return f"it was ended by signal {-done.exit_code}"
+    means = {127: ": there is no such program", 126: ": it can't be executed"}
+    return f"exit code {done.exit_code}{means.get(done.exit_code, '')}"
 
 
 def _json(done: Completed, file: str) -> Any:

@@ -145,10 +145,15 @@ class List(BuiltIn[_Listing]):
             return ToolResult(f"`{given.pattern}` is no path pattern: {why}", error=True)
         found = sorted(path for path in situation.files if paths.matches((given.pattern,), path))
         if not found:
-            return ToolResult(f"no file matches `{given.pattern}`; there are {len(situation.files)} files in all", content="")
+            return _nothing(given.pattern, situation)
         more = f"… and {len(found) - _LISTED} more: give a narrower pattern\n" if len(found) > _LISTED else ""
         listed = "".join(_listed(path, situation.files[path]) for path in found[:_LISTED])
         return ToolResult(listed + more, content=listed, lacks=more.strip())
+
+
+def _nothing(pattern: str, situation: Situation) -> ToolResult:
+    inside = ", and paths begin inside of the folder that was given" * bool(situation.files)
+    return ToolResult(f"no file matches `{pattern}`; there are {len(situation.files)} files in all{inside}", content="")
 
 
 def _listed(path: str, data: bytes) -> str:
@@ -183,6 +188,8 @@ class Search(BuiltIn[_Searching]):
         if why:
             return ToolResult(f"`{given.pattern}` is no path pattern: {why}", error=True)
         chosen = {path: data for path, data in sorted(situation.files.items()) if paths.matches((given.pattern,), path)}
+        if not chosen and situation.files:
+            return _nothing(given.pattern, situation)
         found = await search(self._threads, given.expression, chosen, ignore_case=given.ignore_case, most=_HITS)
         if isinstance(found, str):
             return ToolResult(found, error=True)
@@ -204,7 +211,9 @@ def text_of(files: Mapping[str, bytes], path: str) -> str | ToolResult:
     """The text of a file, or why there is none."""
     if path not in files:
         choices = did_you_mean(path, sorted(files)) if files else "you see none; inputs and other artifacts stand in your task"
-        return ToolResult(f"there is no file `{path}`: {choices}", error=True)
+        inside = max((one for one in files if path.endswith(f"/{one}")), key=len, default="")
+        found = f"`{inside}` is; paths begin inside of the folder that was given. " if inside else ""
+        return ToolResult(f"there is no file `{path}`: {found}{choices}", error=True)
     text = text_in(files[path])
     return (
         ToolResult(f"{described(f'`{path}`', files[path])}: no text, so it can't be shown", error=True) if text is None else text

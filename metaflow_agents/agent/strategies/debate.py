@@ -18,6 +18,9 @@ from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.schema.model import canonical
 from metaflow_agents.schema.strategies import debate
 
+_ADVICE = ("Look for the first step at which the answers differ, and check that step alone. Keep your answer or change it by "
+           "what you find there, and say which step it is.")
+
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
@@ -53,7 +56,7 @@ class DebateStrategy(Strategy[debate.Debate]):
     async def _no_nearer(self, thinking: Thinking, number: int, answers: Sequence[_Answer]) -> str:
         """What all are told where the same answers stand against each other again. `number`: of the round that is to come."""
         votes = [None if answer.vote is None else answer.vote.decode() for answer in answers]
-        return above(await thinking.failed(f"round.{number}", "agreeing on an answer", [votes])) if answers else ""
+        return above(await thinking.failed(f"round.{number}", "agreeing on an answer", [votes], _ADVICE)) if answers else ""
 
     def _asked(self, thinking: Thinking, place: int, answers: Sequence[_Answer], hint: str) -> Messages:
         """What one is asked: first the task, then in its own conversation what the others said last, below `hint`."""

@@ -77,6 +77,10 @@ class Thinking(Protocol):
         """The messages of the activation, the last of them ending with the given text."""
         ...
 
+    def alone(self, ending: str) -> Messages:
+        """The role's own prompt and the text, without the task, what the step reads and what the role remembers."""
+        ...
+
     def prompt(self, name: str, **more: Any) -> str:
         """A prompt of the strategy, rendered: the SOP's own template or the package's. It sees the step's scope and `more`."""
         ...
@@ -104,9 +108,10 @@ class Thinking(Protocol):
         ...
 
     async def turn(self, branch: str, messages: Messages, *, tools: bool = True,
-                   also: Sequence[Mapping[str, Any]] = ()) -> Reply:
+                   also: Sequence[Mapping[str, Any]] = (), one: bool = False) -> Reply:
         """One reply, which may call tools, and none of them is carried out yet; for strategies that go their own way with
         tools (`act`). Its answer is free text. `also`: tools of the strategy's own, offered besides; `act` does not know them.
+        `one`: it is to call one tool, and an endpoint is told so.
         """
         ...
 
@@ -142,12 +147,13 @@ class Thinking(Protocol):
         """Whether the step says what is done where the same comes again and again (`stuck`)."""
         ...
 
-    async def failed(self, branch: str, what: str, came: Sequence[Any]) -> str:
+    async def failed(self, branch: str, what: str, came: Sequence[Any], advice: str = "") -> str:
         """What is told where something that the strategy did, and that did not help, was the same before: as the step's `stuck`
         says, a hint, a reflection or a person's word; empty where nothing is to be told.
 
         `what`: in words what was tried (`a trial`). `came`: what is compared, as data: the action and what was observed, one
-        for each that was tried at once. What the tools did is noticed without this. Raises Stuck, Waiting.
+        for each that was tried at once. What the tools did is noticed without this. `advice`: what a
+        hint says in place of "do something else". Raises Stuck, Waiting.
         """
         ...
 

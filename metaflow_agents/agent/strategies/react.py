@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from metaflow_agents.agent.only_file import as_block
 from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking
 from metaflow_agents.errors import AnswerInvalid
 from metaflow_agents.models.port import Reply
@@ -30,7 +31,7 @@ class ReactStrategy(Strategy[react.React]):
     async def answer(self, thinking: Thinking) -> Said:
         """See `Strategy.answer`. The steps have the branches `step.1`, `step.2`, …, the best answer `turn.0`."""
         messages = thinking.compose(thinking.prompt("act", steps=self.given.max_steps, plain=thinking.plain,
-                                                    output_format=thinking.form_in_words))
+                                                    output_format=thinking.form_in_words, last_word=self.given.last_word))
         return await self._steps(thinking, "", "turn.0", messages)
 
     async def mended(self, thinking: Thinking, branch: str, messages: Messages, *, form: bool) -> Said:
@@ -46,18 +47,19 @@ class ReactStrategy(Strategy[react.React]):
         most = self.given.max_steps
         for number in range(1, most + 1):
             branch = f"{below}step.{number}"
-            reply = await thinking.turn(branch, messages, also=(FINISH,))
+            reply = await thinking.turn(branch, messages, also=(FINISH,), one=True)
             if len(reply.calls) == 1 and reply.calls[0].name != react.FINISH:
                 told = await thinking.act(branch, reply.calls)
             else:
-                given, faults = _given(thinking, reply)
+                given, faults = _given(thinking, reply, self.given.last_word)
                 if given is not None:
                     return Said(messages, given)
                 told = await self._corrected(thinking, branch, reply, faults, most - number)
             messages = (*messages, reply.message, *told)
         await thinking.note(f"{below}steps", {"steps": most, "ended": "max_steps"})
         asked = thinking.prompt("best", steps=most, output_format=thinking.output_format)
-        return await thinking.ask(best, _asked(messages, asked), tools=False)
+        said = await thinking.ask(best, _asked(messages, asked), tools=False)
+        return said._replace(reply=_kept(said.reply, self.given.last_word))
 
     @staticmethod
     async def _corrected(thinking: Thinking, branch: str, reply: Reply, faults: Sequence[str], left: int) -> Messages:
@@ -68,7 +70,7 @@ class ReactStrategy(Strategy[react.React]):
         return _asked(messages, hint) if hint else messages
 
 
-def _given(thinking: Thinking, reply: Reply) -> tuple[Reply | None, Sequence[str]]:
+def _given(thinking: Thinking, reply: Reply, last_word: str | None) -> tuple[Reply | None, Sequence[str]]:
     """The answer that a message gives; None, and what is wrong with it, where it gives none in the artifact's form."""
     given: Reply | None = None
     if _finishes(reply):
@@ -77,7 +79,8 @@ def _given(thinking: Thinking, reply: Reply) -> tuple[Reply | None, Sequence[str
         if answer is None:
             return None, [f"`{react.FINISH}` wants `answer`: the whole of your answer, as a text"]
         as_text = isinstance(answer, str)
-        given = replace(reply, text=answer if as_text else None, value=None if as_text else answer, calls=(), cut=False)
+        given = _kept(replace(reply, text=answer if as_text else None, value=None if as_text else answer, calls=(), cut=False),
+                      last_word)
     elif not reply.calls and not thinking.plain:
         given = reply
     if given is None:
@@ -87,6 +90,12 @@ def _given(thinking: Thinking, reply: Reply) -> tuple[Reply | None, Sequence[str
     except AnswerInvalid as error:
         return None, error.faults
     return given, []
+
+
+def _kept(reply: Reply, last_word: str | None) -> Reply:
+    """An answer in words as the file of that name; without a name, and where it holds files itself, as it is."""
+    made = None if last_word is None or reply.text is None else as_block(reply.text, last_word)
+    return reply if made is None else replace(reply, text=made[0])
 
 
 def _finishes(reply: Reply) -> bool:

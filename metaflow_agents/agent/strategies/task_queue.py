@@ -7,13 +7,15 @@ no end. Here it is bounded, tasks have numbers, and an order that is not one of 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from metaflow_agents.agent.strategies.port import Messages, Said, Strategy, Thinking, above
 from metaflow_agents.errors import AnswerInvalid
+from metaflow_agents.prompts import from_package
 from metaflow_agents.schema.strategies import task_queue
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -65,6 +67,7 @@ class TaskQueueStrategy(Strategy[task_queue.TaskQueue]):
     """Does task after task until the queue is empty or as many are done as may be; then the answer is made from the results."""
 
     SPEC = task_queue.TaskQueue
+    _record = ""
 
     async def answer(self, thinking: Thinking) -> Said:
         """See `Strategy.answer`."""
@@ -85,11 +88,26 @@ class TaskQueueStrategy(Strategy[task_queue.TaskQueue]):
         unfinished = [*queue.shown()["waiting"], *map(asdict, queue.left_out)]
         asked = thinking.prompt("answer", results=[asdict(one) for one in queue.done], waiting=unfinished,
                                 output_format=thinking.output_format)
-        return await thinking.ask("turn.0", thinking.compose(asked))
+        self._record = from_package("strategies/task_queue.record", {"results": [asdict(one) for one in queue.done],
+                                                                     "waiting": unfinished})
+        return self._recorded(await thinking.ask("turn.0", thinking.compose(asked)))
+
+    async def mended(self, thinking: Thinking, branch: str, messages: Messages, *, form: bool) -> Said:
+        """See `Strategy.mended`. The record stays what it was."""
+        return self._recorded(await super().mended(thinking, branch, messages, form=form))
+
+    def _recorded(self, said: Said) -> Said:
+        """The answer, and beside its files that of the record."""
+        if self.given.record is None or said.reply.text is None:
+            return said
+        fence = "=" * max(3, *(len(found) + 1 for found in re.findall("={3,}", self._record)), 3)
+        block = f"{fence} file: {self.given.record} {fence}\n{self._record.strip()}\n{fence} end {fence}\n"
+        return said._replace(reply=replace(said.reply, text=f"{said.reply.text.rstrip()}\n{block}"))
 
     async def _do(self, thinking: Thinking, branch: str, queue: _Queue, task: _Task) -> _Done:
         async with thinking.apart(f"{branch}/do", self.given.executor or "") as doing:
-            prompt = doing.prompt("execute", task=task.task, results=[asdict(one) for one in queue.done])
+            prompt = doing.prompt("execute", task=task.task, results=[asdict(one) for one in queue.done],
+                                  number=len(queue.done) + 1, most=self.given.tasks)
             try:
                 said = await doing.typed("turn.0", doing.compose(queue.hinted(prompt)), _RESULT, tools=True)
             except AnswerInvalid as error:
@@ -99,7 +117,8 @@ class TaskQueueStrategy(Strategy[task_queue.TaskQueue]):
 
     async def _create(self, thinking: Thinking, branch: str, queue: _Queue, done: _Done | None) -> None:
         """Puts tasks into the queue: the first ones, or those that follow from what was done last."""
-        room = self.given.queue - len(queue.waiting)
+        left = self.given.tasks - len(queue.done) - (done is not None)      # of those that wait and of new ones
+        room = min(self.given.queue - len(queue.waiting), left)
         if room == 0:
             return await thinking.note(f"{branch}/full", {"waiting": len(queue.waiting)})
         known = {_same(one.task): "is in the queue already" for one in queue.waiting}
@@ -110,11 +129,11 @@ class TaskQueueStrategy(Strategy[task_queue.TaskQueue]):
             found = [f"`{one.strip()}` {known[_same(one)]}: leave it out" for one in said["tasks"] if _same(one) in known]
             found += [f"`{text}` stands in the list more than once" for text in twice]
             if len(said["tasks"]) > room:
-                found.append(f"these are {len(said['tasks'])} tasks, and the queue has room for {room}: give what matters most")
+                found.append(f"these are {len(said['tasks'])} tasks, and there is room for {room}: give what matters most")
             return found
 
         prompt = thinking.prompt("create", task=done.task if done else None, result=done.result if done else "",
-                                 ok=done is None or done.ok, room=room, **queue.shown())
+                                 ok=done is None or done.ok, room=room, left=left, **queue.shown())
         form = {**_TASKS, "properties": {"tasks": {"type": "array", "items": _TEXT, "minItems": 0 if done else 1}}}
         said, wrong = await _best(thinking, f"{branch}/create", thinking.compose(queue.hinted(prompt)), form, faults)
         for text in said["tasks"]:
@@ -128,7 +147,8 @@ class TaskQueueStrategy(Strategy[task_queue.TaskQueue]):
     async def _reprioritise(self, thinking: Thinking, branch: str, queue: _Queue) -> None:
         """Puts the queue into the order that the model gives. No task gets lost: those that it leaves out come last."""
         waiting = {one.number: one for one in queue.waiting}
-        prompt = thinking.prompt("reprioritise", task=queue.done[-1].task, **queue.shown())
+        prompt = thinking.prompt("reprioritise", task=queue.done[-1].task, left=self.given.tasks - len(queue.done),
+                                 **queue.shown())
         said, wrong = await _best(thinking, f"{branch}/order", thinking.compose(prompt), _ORDER,
                                  lambda said: order_faults(said["order"], {one.number: one.task for one in queue.waiting}))
         numbers = dict.fromkeys([*(number for number in said["order"] if number in waiting), *waiting])

@@ -63,8 +63,10 @@ class TreeOfThoughtsStrategy(Strategy[tree_of_thoughts.TreeOfThoughts]):
             judge = thinking if self.given.judge is None \
                 else await opened.enter_async_context(thinking.apart("judge", self.given.judge))
             search = _Search(thinking, judge, self.given)
-            path = list((await (search.breadth_first() if self.given.search == "bfs" else search.depth_first())).path)
-        asked = thinking.compose(thinking.prompt("answer", path=path, output_format=thinking.output_format))
+            node = await (search.breadth_first() if self.given.search == "bfs" else search.depth_first())
+        path = list(node.path)
+        asked = thinking.compose(
+            thinking.prompt("answer", path=path, output_format=thinking.output_format, dead=search.dead(node)))
         if self.given.answer == "last":
             return Said(asked, Reply(text=path[-1]))
         return await thinking.ask("turn.0", asked)
@@ -102,6 +104,12 @@ class _Search:
             if not waiting:
                 break
         return self._found(reached)
+
+    def dead(self, node: ThoughtNode) -> bool:
+        """Whether a way leads nowhere: it was not gone on with to the full depth, or all its judgements are the worst."""
+        given = self._given
+        return node.depth < given.depth or (
+            given.evaluate == "value" and node.value <= given.samples * min(given.values.values()))
 
     def _found(self, node: ThoughtNode) -> ThoughtNode:
         if not node.path:
@@ -154,18 +162,30 @@ class _Search:
         """Each judged alone, all at once; what is told of it. What the same prompt would ask for is known."""
         words = sorted(self._given.values, key=self._given.values.__getitem__, reverse=True)
         prompts = {node: self._judge.prompt("value", path=list(node.path), thought=self._given.thought, depth=self._given.depth,
-                                            words=words) for node in nodes if not node.duplicate}
+                                            words=words)
+                   for node in nodes if not node.duplicate and not self._decided(node)}
         asked: dict[str, ThoughtNode] = {}
         for node, prompt in prompts.items():
             if prompt not in self._known:
                 asked.setdefault(prompt, node)
         form = {"why": "string", "value": {"enum": words}}
+        compose = self._judge.alone if self._given.alone else self._judge.compose
         found, unread = await self._judgements(
-            {f"{node.key}.value": (self._judge.compose(prompt), form) for prompt, node in asked.items()}, "value")
+            {f"{node.key}.value": (compose(prompt), form) for prompt, node in asked.items()}, "value")
         for prompt, said in zip(asked, found, strict=True):
             self._known[prompt] = fsum(number * said.count(word) for word, number in self._given.values.items())
-        judged = [node if node.duplicate else replace(node, value=self._known[prompts[node]]) for node in nodes]
+        judged = [node if node.duplicate else
+                  replace(node, value=self._right(node) if self._decided(node) else self._known[prompts[node]]) for node in nodes]
         return judged, {"judged": len(asked), **unread}
+
+    def _decided(self, node: ThoughtNode) -> bool:
+        """Whether an expression says what a way is worth, and no judge is asked."""
+        return self._given.finished is not None and node.depth == self._given.depth
+
+    def _right(self, node: ThoughtNode) -> float:
+        """The value of a way of the full depth: as if all samples had said the best word, or the worst."""
+        right = self._thinking.evaluate(self._given.finished or "", path=list(node.path))
+        return self._given.samples * (max if right else min)(self._given.values.values())
 
     async def _voted(self, nodes: Sequence[ThoughtNode], key: str) -> tuple[list[ThoughtNode], dict[str, Any]]:
         """The number of votes for each, and what is told of it. Where there is but one it has them all."""

@@ -22,7 +22,7 @@ async def best_of(thinking: Thinking, judge: str, answers: Sequence[Any]) -> int
     """The place of the answer that a role finds best, told by the strategy's prompt `judge`, on a branch of that name."""
     async with thinking.apart("judge", judge) as one:
         asked = one.compose(thinking.prompt("judge", answers=list(answers)))
-        found = await one.typed("choice", asked, {"best": "integer", "why": "string"},
+        found = await one.typed("choice", asked, {"why": "string", "best": "integer"},
                                 lambda given: [] if 1 <= given["best"] <= len(answers)
                                 else [f"`best` is {given['best']}; there are the answers 1 to {len(answers)}"])
     best: int = found["best"]

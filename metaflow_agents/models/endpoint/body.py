@@ -76,7 +76,7 @@ class Bodies:
         if request.tools:
             parts.append(f'"tools":{_encode(offered(request.tools, names))}')
             if parallel:
-                parts.append('"parallel_tool_calls":true')
+                parts.append(f'"parallel_tool_calls":{"false" if request.one_call else "true"}')
         if forms is not None and form is not None and (text := forms.texts[form]) is not None:
             parts.append(f'"response_format":{text}')
         parts.append(f'"{learned.length}":{request.max_tokens}')

@@ -93,6 +93,10 @@ class StrategySpec(Value):
         """What is wrong with the tools of a step for this strategy, each with the mend."""
         return iter(())
 
+    def writes(self) -> Iterator[tuple[str, str]]:
+        """Parameters that name a file of what the step makes, each with its path."""
+        return iter(())
+
     def references(self) -> Iterator[Reference]:
         """All texts that refer to roles, expressions, templates and commands."""
         for prompt, file in self.prompts.items():

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from metaflow_agents.schema.strategies.base import TYPED_CALLS, RoleName, StrategySpec
+from metaflow_agents.schema.scalars import Expression
+from metaflow_agents.schema.strategies.base import TYPED_CALLS, Refers, RoleName, StrategySpec
 
 EXPANSIONS = 100
 
@@ -21,7 +22,7 @@ class TreeOfThoughts(StrategySpec):
     PROMPTS: ClassVar[dict[str, tuple[str, ...]]] = {
         "propose": ("path", "thought", "thoughts", "depth"), "sample": ("path", "thought", "depth"),
         "value": ("path", "thought", "depth", "words"), "vote": ("paths", "thought", "depth"),
-        "answer": ("path", "output_format")}
+        "answer": ("path", "output_format", "dead")}
 
     thought: str = Field("", description="what one thought is, in words: `one arithmetic step, and the numbers that are left`")
     depth: Annotated[int, Field(ge=1, le=50, strict=True)] = Field(3, description="thoughts from the beginning to the answer")
@@ -39,6 +40,11 @@ class TreeOfThoughts(StrategySpec):
         3, description="how often each is judged, or voted on; the numbers are summed")
     values: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         {"sure": 20, "likely": 1, "impossible": 0.001}, description="the words of a judgement → what each adds to the value")
+    alone: bool = Field(
+        False, description="of `value`: who judges sees its prompt alone, and neither the task nor what the step reads")
+    finished: Annotated[Expression | None, Refers("expression", ("path",))] = Field(
+        None, description="of `value`: an expression over `path`, a way of the full depth, that says in place of a judge "
+                          "whether it is right")
     threshold: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
         None, description="only what is valued above it is continued; by default nothing is pruned")
     expansions: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
@@ -62,6 +68,8 @@ class TreeOfThoughts(StrategySpec):
             raise PydanticCustomError("strategy", "`expansions` bounds `search: dfs`; `bfs` is bounded by `breadth` and `depth`")
         if "values" in self.model_fields_set and self.evaluate == "vote":
             raise PydanticCustomError("strategy", "`values` are for `evaluate: value`; a vote counts 1")
+        if self.evaluate == "vote" and (self.alone or self.finished is not None):
+            raise PydanticCustomError("strategy", "`alone` and `finished` are for `evaluate: value`")
         return self
 
     def calls(self, answer: int) -> int | None:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from metaflow_agents.errors import UsageError, did_you_mean
 from metaflow_agents.prompts import analyse_template
+from metaflow_agents.schema import paths
 from metaflow_agents.schema.shape import Shape
 from metaflow_agents.schema.step import Step
 from metaflow_agents.schema.strategies import Reference, StrategySpec, unloadable
@@ -47,6 +48,8 @@ def _strategy(c: Context, name: str, step: Step) -> None:
             _reference(c, name, step, spot, reference)
         for message, mend in () if spec is None or step.role is None else spec.wrong_tools(c.sop.tools_of(step)):
             c.say("strategy-tools", spot, message, mend, key=at_key)
+        for parameter, path in () if spec is None else spec.writes():
+            _file(c, step, (*spot, parameter), path)
 
 
 def _parameters(c: Context, spot: Place, strategy: str, given: Mapping[str, Any], at_key: bool) -> StrategySpec | None:
@@ -104,6 +107,18 @@ def _reference(c: Context, name: str, step: Step, spot: Place, reference: Refere
         for finding in analysis.findings:
             c.say_at(finding.code, *c.loaded.places.template(reference.text, finding.line, finding.column), finding.message,
                      finding.mend)
+
+
+def _file(c: Context, step: Step, where: Place, path: str) -> None:
+    """That the step makes a file which a parameter names."""
+    artifact = c.sop.artifacts.get(step.makes.artifact)
+    patterns = step.makes.patterns or (artifact.files if artifact is not None else ())
+    if why := paths.refusal(path):
+        c.say("strategy-parameter", where, f"the path `{path}` is refused: {why}", "write a relative path, with `/`")
+    elif artifact is not None and not paths.matches(patterns, path):
+        makes = f"files that match {', '.join(f'`{one}`' for one in patterns)}" if patterns else "no files"
+        c.say("strategy-parameter", where, f"the step makes {makes}, and `{path}` is none of them",
+              "name a file of what the step makes")
 
 
 def _gives(c: Context, where: Place, shape: Shape, wanted: str) -> None:
