@@ -1,6 +1,6 @@
 // The page of a SOP: its text, its graph and its checks, side by side while one types.
 
-import { announce, Button, Dialog, Diff, Empty, html, Loading, plural, Problem, Tabs, useCallback, useEffect, useLatest, useLoad, useMemo, useRef, useShortcuts, useState, useTitle } from "../parts.js";
+import { announce, Button, Dialog, Diff, Empty, html, Loading, plural, Problem, Tabs, useCallback, useEffect, useLatest, useLayoutEffect, useLoad, useMemo, useRef, useShortcuts, useState, useTitle } from "../parts.js";
 import { href } from "../router.js";
 import { Checks, Limits } from "./sop_checks.js";
 import { Editor } from "./sop_editor.js";
@@ -195,7 +195,7 @@ function Save({ sop, api, text, base, errors, onSaved, onClose }) {
 	};
 	useEffect(() => { if (elsewhere && refused) setOver(found.digest); }, [found, refused]);
 	const frame = useRef(null);
-	useEffect(() => { frame.current?.closest("dialog").querySelector(".primary").focus(); }, [!!found]);      // Ctrl+S, Enter
+	useLayoutEffect(() => { frame.current?.closest("dialog").querySelector(".primary").focus(); }, [!!found]);      // Ctrl+S, Enter
 	return html`<${Dialog} title=${`Save ${sop.file.split("/").pop()}`} wide onClose=${onClose}>
 		${error ? html`<${Problem} error=${error} />` : !found ? html`<${Loading} />` : html`
 			${elsewhere ? html`<p class="outside">The file was changed by somebody else since this page read it; this is the difference to what it is now.</p>` : null}
