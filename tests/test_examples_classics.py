@@ -53,7 +53,7 @@ async def test_it_is_the_strategy_that_does_it(tmp_path: Path, sop: Path) -> Non
         role.get("memory", {}).pop("reflect", None)
     (folder / sop.name).write_text(json.dumps(data))                    # JSON is YAML
     assert check(folder / sop.name).ok
-    cases = [case for case in data["tests"] if case != "walks_through"]
+    cases = [case for case, told in data["tests"].items() if case != "walks_through" and told["expect"] != "not success"]
     verdicts = [verdict async for verdict in try_out(folder / sop.name, cases, sandbox="none")]
     assert verdicts and [verdict.case for verdict in verdicts if verdict.ok] == []
 

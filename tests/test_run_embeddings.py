@@ -140,7 +140,7 @@ async def test_an_embedder_that_changed_its_length_is_another_one(tmp_path: Path
     result, model, embedder = await went(path, "Whales", tmp_path, name="tuesday",
                                          embedder=Embedder(lambda text: [*vector(text), 1.0]))
     assert result.ok and "first" in mind(model, "fourth")
-    assert set(before.texts) - {"# Your task\n\nSnow\n\n"} < set(embedder.texts), "what was embedded is embedded anew"
+    assert set(before.texts) - {"Snow"} < set(embedder.texts), "what was embedded is embedded anew"
 
 
 # -- journalled, resumed, capped
@@ -225,7 +225,7 @@ async def test_what_was_embedded_and_not_kept_is_taken_from_the_journal(tmp_path
     assert "an orca" in other.texts
     again = Embedder()
     assert (await resume("it", models={"default": poet(), "senses": again}, workspace=tmp_path)).ok
-    assert "# Your task\n\nWhales\n\n" in again.texts
+    assert "Whales" in again.texts
     assert not {"# Your task\n\nA cetacean in the bay.\n\n", "an orca"} & set(again.texts)
 
 

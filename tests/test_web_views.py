@@ -318,8 +318,9 @@ def test_whatever_is_said_is_text(page: Any, server: Server, runs: Runs, browser
     name = runs("hostile", "hostile", "--idea", HOSTILE)
     visit(page, server, f"#/run/{name}{HOSTILE_VIEWS[view]}")
     page.locator(".tl-row[data-key], .turn, .shown, .inside, .commits li").first.wait_for()
-    for button in page.locator(".part-head[aria-expanded=false], .fold[aria-expanded=false]").all():
-        button.click()
+    folded = page.locator(".part-head[aria-expanded=false], .fold[aria-expanded=false]")
+    for _ in range(folded.count()):
+        folded.first.click()
     if page.get_by_role("button", name="Source").count():
         page.get_by_role("button", name="Source").click()
         page.locator(".code-frame, .padded-text").first.wait_for()
