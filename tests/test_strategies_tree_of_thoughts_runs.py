@@ -34,7 +34,8 @@ async def test_every_parameter_changes_what_is_asked_or_answered(tmp_path: Path)
         "evaluate": ({}, {"evaluate": "vote"}), "samples": ({}, {"samples": 2}),
         "values": ({}, {"values": {"likely": 3, "sure": 2, "impossible": 0}}), "threshold": ({}, {"threshold": 3}),
         "expansions": ({"search": "dfs"}, {"search": "dfs", "expansions": 1}), "judge": ({}, {"judge": "judge"}),
-        "temperature": ({}, {"temperature": 0.5}),
+        "temperature": ({}, {"temperature": 0.5}), "alone": ({}, {"alone": True}),
+        "finished": ({}, {"finished": "path | last == 'c'"}),
         "answer": ({}, {"answer": "last"}), "prompts": ({}, {"prompts": {"value": "own.j2"}})}
     assert set(changes) == set(STRATEGIES["tree_of_thoughts"].model_fields)
     count = 0
