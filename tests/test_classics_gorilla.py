@@ -106,3 +106,9 @@ def test_the_index_follows_its_folder(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text('{"call": "door"}')
     with pytest.raises(ValueError, match=r"c\.json: `call` is 'door', and no call"):
         nearest(str(tmp_path), "open a door", 3)
+
+
+def test_a_document_that_is_no_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "half.json").write_text('{"call": ', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"half\.json is no JSON document"):
+        function("library:nearest")(str(tmp_path), "anything", 3)

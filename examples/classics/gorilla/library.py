@@ -65,7 +65,10 @@ def nearest(folder: str, question: str, top: int) -> list[dict[str, Any]]:
 def _read(file: Path) -> dict[str, Any]:
     if file.stat().st_size > _LARGEST:
         raise ValueError(f"{file.name} is larger than {_LARGEST:,} bytes")
-    found = json.loads(file.read_text(encoding="utf-8"))
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:                             # no UTF-8, or no JSON
+        raise ValueError(f"{file.name} is no JSON document: {error}") from None
     if not isinstance(found, dict) or not isinstance(found.get("call"), str):
         raise ValueError(f"{file.name} is no document: it has no `call`")
     if not isinstance(ast.parse(found["call"], mode="eval").body, ast.Call):
